@@ -26,7 +26,7 @@ from typing import Any
 from bench.cases import CASES, BenchCase, find
 from bench.machine import machine, versions
 from bench.table import update
-from fusiest.files import write_atomically
+from fusiest.base.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 

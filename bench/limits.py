@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine, versions
-from fusiest import interrupt
-from fusiest.files import write_atomically
+from fusiest.base import interrupt
+from fusiest.base.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"

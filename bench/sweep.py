@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine, versions
-from fusiest.files import write_atomically
+from fusiest.base.files import write_atomically
 from fusiest.mapper import cpu_seconds
 from fusiest.spec import Memory
-from fusiest.sweeps.answers import Counts, Reuse
-from fusiest.sweeps.attempt import Outcome, SweepTask
-from fusiest.sweeps.children import Children
-from fusiest.sweeps.driver import Driver, run_all
-from fusiest.sweeps.store import Store, packed
-from fusiest.sweeps.sweepfile import make_sweep
+from fusiest.sweeps.file.sweepfile import make_sweep
+from fusiest.sweeps.runs.attempt import Outcome, SweepTask
+from fusiest.sweeps.runs.children import Children
+from fusiest.sweeps.runs.driver import Driver, run_all
+from fusiest.sweeps.store.store import Store, packed
+from fusiest.sweeps.views.answers import Counts, Reuse
 
 ROOT = Path(__file__).parents[1]
 NO_REUSE = Reuse(known=False, covered=False, tables=False, bounds=False)
@@ -35,8 +35,8 @@ NETWORKS = [{"file": "gpt3_6.7B", "defines": {"BATCH_SIZE": 1, "N_TOKENS": 4096}
 SMALL = [{"file": "matmuls", "defines": {"N_EINSUMS": 2, "M": 64, "KN": 64}}]
 DESIGNS = """
 import sys
-from fusiest.sweeps.designs import Designs
-from fusiest.sweeps.sweepfile import make_sweep
+from fusiest.sweeps.file.designs import Designs
+from fusiest.sweeps.file.sweepfile import make_sweep
 n = int(sys.argv[1])
 parameters = {"A": {"range": [1, n], "step": 1}, "B": {"expression": "A * 2"}}
 made = make_sweep({"arch": "simple", "workloads": ["matmuls"], "parameters": parameters, "where": ["A > B - 2 * A"]})

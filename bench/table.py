@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cases import CASES, BenchCase
-from fusiest.files import write_atomically
+from fusiest.base.files import write_atomically
 
 BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
 

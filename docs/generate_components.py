@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fusiest.components import Attribute, ComponentClass, all_classes, built_in
-from fusiest.terminal.components import default_text
+from fusiest.terminal.component_table import default_text
 
 FILE = Path(__file__).parent / "components.md"
 TEXT = Path(__file__).parent / "components.in.md"

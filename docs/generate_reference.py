@@ -11,12 +11,12 @@ from typing import Any
 
 from fusiest.looptree import nodes as looptree
 from fusiest.spec import architecture as arch
-from fusiest.spec import component_classes as own
-from fusiest.spec import dataflow as flow
-from fusiest.spec import workload as work
-from fusiest.spec.actions import Action
-from fusiest.spec.fields import Field, fields_of
+from fusiest.spec.hardware import component_classes as own
+from fusiest.spec.hardware import dataflow as flow
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.language.fields import Field, fields_of
 from fusiest.spec.spec import Spec
+from fusiest.spec.workload import einsums as work
 
 FILE = Path(__file__).parent / "spec-reference.md"
 

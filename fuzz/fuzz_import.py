@@ -22,13 +22,13 @@ from tests.networks.mutations import NAMES, NUMBERS, mutated  # noqa: E402
 from tests.networks.random_graphs import random_graph  # noqa: E402
 from tests.networks.small_program import small_program  # noqa: E402
 
-from fusiest.errors import SpecError  # noqa: E402
+from fusiest.base.errors import SpecError  # noqa: E402
 from fusiest.networks import network_spec  # noqa: E402
+from fusiest.networks.import_options import ImportOptions  # noqa: E402
 from fusiest.networks.importing import import_graph  # noqa: E402
-from fusiest.networks.onnx_reader import parse_onnx, read_onnx  # noqa: E402
-from fusiest.networks.options import ImportOptions  # noqa: E402
-from fusiest.networks.torch_calls import parse_program  # noqa: E402
-from fusiest.networks.torch_reader import read_program  # noqa: E402
+from fusiest.networks.onnx.onnx_graph import parse_onnx, read_onnx  # noqa: E402
+from fusiest.networks.torch.programs import parse_program  # noqa: E402
+from fusiest.networks.torch.torch_graph import read_program  # noqa: E402
 
 OPTIONS = [
     ImportOptions(),

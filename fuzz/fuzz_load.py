@@ -10,13 +10,13 @@ import sys
 import warnings
 from pathlib import Path
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.model.evaluate import evaluate as evaluate_mapping
 from fusiest.spec.dumping import dump
-from fusiest.spec.expressions import NameSet, Record, Universe, evaluate_expression
-from fusiest.spec.loading import load_texts
-from fusiest.spec.template import undeclared
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
+from fusiest.spec.language.expressions import NameSet, Record, Universe, evaluate_expression
+from fusiest.spec.reading.loading import load_texts
+from fusiest.spec.reading.template import undeclared
+from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes
 
 DEFINES: dict[str, object] = {"N": 3, "NAME": "abc", "TABLE": {"keep": "All"}}
 UNIVERSE = Universe(

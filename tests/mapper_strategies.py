@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
+from fusiest.spec.hardware.actions import Action
 from fusiest.spec.spec import Spec
 from tests.drawing.dice import Dice
 from tests.drawing.targets import SIZES, SMALL_SIZES, TARGET, Sizes, Target, draw_target, draw_workload

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest import interrupt, mapper
+from fusiest import mapper
+from fusiest.base import interrupt
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result, Stats
+from fusiest.mapper.results.result import Result, Stats
 from fusiest.show import si
 from tests.command_line import MATMULS, TWO, Capture, run
 from tests.malformed.good import GOOD
@@ -246,7 +247,7 @@ def test_a_file_that_fails_loses_nothing_else(tmp_path: Path, capsys: Capture, m
 def test_an_interrupted_report_does_not_lose_the_result(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fusiest.report import unfused
+    from fusiest.report.data import unfused
 
     def stopped(*_: object) -> Result:
         return Result(fusiest.load("simple"), ("energy",), [], False, 1.0, Stats(), "interrupt")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import fusiest
-from fusiest.collector import collector_paused
-from fusiest.spec import loading
+from fusiest.base.collector import collector_paused
+from fusiest.spec.reading import loading
 
 
 @pytest.fixture(autouse=True)

@@ -17,13 +17,13 @@ import pytest
 from numba.core.caching import FunctionCache
 
 import fusiest
-from fusiest.compiled import MODULES, _Elsewhere, compile_elsewhere, compiled
+from fusiest.base.compiled import MODULES, _Elsewhere, compile_elsewhere, compiled
 
 SOURCE = Path(fusiest.__file__).parent
 PROGRAM = """
 import numpy as np
-from fusiest.baselines.genetic import choose_parents
-from fusiest.baselines.kernels import make_work
+from fusiest.experiments.baselines.genetic import choose_parents
+from fusiest.experiments.baselines.kernels import make_work
 print(choose_parents(make_work(1, 1, 1, 1, 1, 1, 1), np.arange(1000.0)), sum(choose_parents.stats.cache_hits.values()))
 """
 
@@ -31,7 +31,7 @@ print(choose_parents(make_work(1, 1, 1, 1, 1, 1, 1), np.arange(1000.0)), sum(cho
 def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
     """Also if the file keeps its age and its size; and if what was kept names a class that is gone."""
     shutil.copytree(SOURCE, tmp_path / "fusiest", ignore=shutil.ignore_patterns("__pycache__"))
-    other = tmp_path / "fusiest" / "baselines" / "kernels.py"
+    other = tmp_path / "fusiest" / "experiments" / "baselines" / "kernels.py"
 
     def run() -> tuple[str, str]:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.run import run_baseline
+from fusiest.experiments.baselines.baseline_options import BaselineOptions
+from fusiest.experiments.baselines.running import run_baseline
 from fusiest.mapper.options import Options
 from tests.command_line import run
 
@@ -166,12 +166,15 @@ def test_names_of_the_house_exist() -> None:
             *re.findall(r"^ *(?:def|class) (\w+)", text, re.M),
             *re.findall(r"^ *(\w+)(?:: .*)? =", text, re.M),
         }
-        for owner in (file.stem, file.parent.name):
+        for owner in (file.stem, *file.parent.relative_to(source.parent).parts):
             defined.setdefault(owner, set()).update(names)
     everywhere = set(defined).union(*defined.values())
     page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
     quoted = re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)*)`", page)
-    assert len(quoted) > 60
+    assert len(quoted) > 50
+    paths = re.findall(r"`(\w+(?:/\w+)+(?:\.py)?)`", page)
+    assert len(paths) > 10
+    assert [path for path in paths if not (source / path).exists() and not (ROOT / path).exists()] == []
     for name in quoted:
         parts = name.removesuffix(".py").split(".")
         assert parts[-1] in (defined.get(parts[0], set()) if len(parts) > 1 else everywhere), name

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError
-from fusiest.files import check_folder, check_writable, write_atomically
+from fusiest.base.errors import FusiestError
+from fusiest.base.files import check_folder, check_writable, write_atomically
 
 HAS_PIPES = pytest.mark.skipif(sys.platform == "win32", reason="no named pipes here")
 
@@ -66,7 +66,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
 
 @HAS_PIPES
 def test_a_file_that_the_program_prints_to_is_added_to(tmp_path: Path) -> None:
-    code = "from fusiest.files import write_atomically as w; print('one', flush=True); w('/dev/stdout', 'two')"
+    code = "from fusiest.base.files import write_atomically as w; print('one', flush=True); w('/dev/stdout', 'two')"
     with open(tmp_path / "out", "w") as out:
         environment = {**os.environ, "PYTHONPATH": str(Path(fusiest.__file__).parents[1])}
         subprocess.run([sys.executable, "-c", code], env=environment, stdout=out, check=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest import interrupt
+from fusiest.base import interrupt
 from tests.proving import PROVE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -148,7 +148,7 @@ if moment.isdigit():
 
     sys.setprofile(count)
 else:
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal.progress_line import ProgressLine
 
     say, moments = ProgressLine.__call__, [moment]
 

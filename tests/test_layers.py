@@ -6,7 +6,8 @@ import ast
 import functools
 import importlib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -19,15 +20,23 @@ SOURCE = Path(fusiest.__file__).parent
 PROJECT = SOURCE.parents[1]
 EXTENDING = PROJECT / "docs" / "extending.md"
 ORDER = [
-    "errors", "doors", "frozen", "frames", "files", "interrupt", "collector", "workers", "units", "compiled", "looptree", "components",
-    "objective", "spec", "networks", "model", "timeloop", "show", "pmapping", "joining", "mapper", "baselines", "comparison", "report",
-    "sweeps", "reproduce", "terminal", "cli", "__main__",
+    "base.errors", "base.doors", "base.frozen", "base.frames", "base.files", "base.interrupt", "base.collector", "base.workers",
+    "base.units", "base.compiled", "looptree", "components", "base.objective", "spec", "networks", "model", "timeloop", "show",
+    "pmapping", "joining", "mapper", "experiments.baselines", "comparison", "report", "sweeps", "experiments.reproduce", "terminal",
+    "cli", "__main__",
 ]  # fmt: skip
-SEARCH = {"pmapping", "joining", "mapper", "baselines"}
+SEARCH = {"pmapping", "joining", "mapper", "experiments.baselines"}
+SHELVES = ("base", "experiments")
+"""Folders whose modules and packages have places of their own in the order."""
+
+
+def place(parts: Sequence[str]) -> str:
+    """The package that a module belongs to, as `ORDER` names it."""
+    return ".".join(parts[: 2 if parts[0] in SHELVES else 1])
 
 
 def package(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return place(path.relative_to(SOURCE).with_suffix("").parts)
 
 
 class Import(NamedTuple):
@@ -60,8 +69,11 @@ def imports(path: Path, when: str = "early") -> Iterator[str]:
     """Packages of fusiest that a module imports."""
     for one in all_imports(path):
         if one.when == when:
-            inner = one.module.split(".")[1:2]
-            yield from inner or (name for name in one.names if name in ORDER)
+            inner = one.module.split(".")[1:]
+            if len(inner) > 1 or (inner and inner[0] not in SHELVES):
+                yield place(inner)
+            else:
+                yield from (name for name in (place([*inner, name]) for name in one.names) if name in ORDER)
 
 
 def type_names(path: Path) -> Iterator[str]:
@@ -78,7 +90,11 @@ def type_names(path: Path) -> Iterator[str]:
             yield from (name.removeprefix("_") for name in names)
 
 
-MODULES = [path for path in sorted(SOURCE.rglob("*.py")) if path.name != "__init__.py" or path.parent != SOURCE]
+MODULES = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.name != "__init__.py" or path.parent not in (SOURCE, *(SOURCE / s for s in SHELVES))
+]
 JUDGES = [path for path in sorted((PROJECT / "tests" / "reference").glob("*.py")) if not path.name.startswith("test_")]
 TESTS = [path for folder in ("tests", "bench", "mutants", "fuzz") for path in sorted((PROJECT / folder).rglob("*.py"))]
 
@@ -124,9 +140,9 @@ def test_the_references_share_no_code_with_the_search() -> None:
 
 def test_the_documented_order_is_this_one() -> None:
     """The table of packages in the documentation, `show` and small modules aside, from left to right."""
-    named = re.findall(r"^\| `(\w+)` \|", EXTENDING.read_text(encoding="utf-8"), re.M)
+    named = re.findall(r"^\| `([\w.]+)` \|", EXTENDING.read_text(encoding="utf-8"), re.M)
     assert [name for name in ORDER if name in named] == named
-    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} <= set(named)
+    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} - set(SHELVES) <= set(named)
 
 
 def test_no_type_name_is_defined_twice() -> None:
@@ -139,13 +155,24 @@ def test_no_type_name_is_defined_twice() -> None:
     assert len(homes) > 700
 
 
-DOORS = ("baselines", "cli", "comparison", "components", "joining", "looptree", "mapper", "model", "networks", "pmapping", "report",
-         "reproduce", "spec", "sweeps", "terminal", "timeloop")  # fmt: skip
+DOORS = ("cli", "comparison", "components", "experiments.baselines", "experiments.reproduce", "joining", "looptree", "mapper", "model",
+         "networks", "pmapping", "report", "spec", "sweeps", "terminal", "timeloop")  # fmt: skip
 """Packages whose `__init__` lists all that others may use."""
 
 
 def test_every_package_has_a_door() -> None:
-    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == set(DOORS)
+    inner = {path.parent.name for path in SOURCE.glob("*/__init__.py")} - set(SHELVES)
+    outer = {f"experiments.{path.parent.name}" for path in SOURCE.glob("experiments/*/__init__.py")}
+    assert inner | outer == set(DOORS)
+
+
+def test_only_commands_run_experiments() -> None:
+    """The rest of the program would do without them."""
+    users = {
+        package(path) for path in MODULES for when in ("early", "late", "types") for other in imports(path, when)
+        if other.startswith("experiments.") and not package(path).startswith("experiments.")
+    }  # fmt: skip
+    assert users == {"cli"}
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -173,10 +200,42 @@ def test_front_doors_open(name: str) -> None:
         _ = door.no_such_name
 
 
+# --- rooms ------------------------------------------------------------------------------------------------------------------
+
+MOST_FILES, MOST_NAMED_TWICE = 15, 12
+FOLDERS = sorted({path.parent for path in SOURCE.rglob("*.py")})
+
+
+def test_folders_are_small() -> None:
+    """A reader who lists a folder sees all of it, and no prefix stands in for a folder."""
+    for folder in FOLDERS:
+        names = [path.stem for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(names) <= MOST_FILES, folder
+        prefixes = Counter(name.split("_")[0] for name in names if "_" in name.strip("_"))
+        assert {prefix for prefix, count in prefixes.items() if count > 2} == set(), folder
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_folder_says_how_its_files_follow_each_other(folder: Path) -> None:
+    """In the docstring of its `__init__`, which names every module of a room."""
+    text = (folder / "__init__.py").read_text(encoding="utf-8")
+    said = ast.get_docstring(ast.parse(text)) or ""
+    assert said
+    if SOURCE not in (folder, folder.parent) and folder.parent.name not in SHELVES:
+        modules = [path.stem for path in folder.glob("*.py") if path.name != "__init__.py"]
+        rooms = [path.name for path in folder.iterdir() if (path / "__init__.py").exists()]
+        assert [name for name in (*modules, *rooms) if f"`{name}`" not in said] == []
+
+
+def test_few_modules_have_the_same_name() -> None:
+    names = Counter(path.stem for path in SOURCE.rglob("*.py") if not path.stem.startswith("__"))
+    assert len([name for name, count in names.items() if count > 1]) <= MOST_NAMED_TWICE
+
+
 # --- sizes ------------------------------------------------------------------------------------------------------------------
 
-MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 400, 60, 7
-OPTIONS = re.compile(r"fusiest\.(cli\.\w+\.\w+_command|mapper\.mapper\.map)$")
+MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 600, 60, 7
+OPTIONS = re.compile(r"fusiest\.(cli\.commands\.\w+\.\w+_command|mapper\.mapper\.map)$")
 """Declarations of options, one parameter each: commands, and `fusiest.map`."""
 
 

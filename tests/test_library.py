@@ -10,9 +10,9 @@ import pytest
 
 import fusiest
 from fusiest.spec import Path, architecture_names, bind, bind_node
-from fusiest.spec.architecture import Memory, TollStation, computes, flatten
-from fusiest.spec.loading import bundled
-from fusiest.spec.placement import placement_sets
+from fusiest.spec.hardware.architecture import Memory, TollStation, computes, flatten
+from fusiest.spec.hardware.placement_sets import placement_sets
+from fusiest.spec.reading.loading import bundled
 from fusiest.spec.spec import Spec
 
 SHARED = File(__file__).parents[2] / "shared" / "specs"

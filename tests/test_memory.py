@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import OutOfMemory
+from fusiest.base.errors import OutOfMemory
 from fusiest.joining import Coarse, JoinPass
 from fusiest.mapper import search, tables
 from tests.command_line import run
@@ -104,7 +104,7 @@ class _SameProcess:
 LIMITED = """
 import resource, sys, fusiest
 from fusiest.cli import main
-from fusiest.terminal.progress import ProgressLine
+from fusiest.terminal.progress_line import ProgressLine
 
 fusiest.map(fusiest.load("tpu_v4i", "gpt3_6.7B", N_TOKENS=16), orders="given", jobs=1)
 moment = sys.argv.pop()

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from fusiest import workers
+from fusiest.base import workers
 
 
 def test_a_pool_that_is_ended_in_the_middle_of_a_result() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fusiest.looptree.nodes import LoopTree
-from fusiest.mapper.result import Mapping
+from fusiest.mapper.results.result import Mapping
 from fusiest.spec.spec import Spec
 from tests.model.test_model_vs_simulator import check_costs
 from tests.reference.simulator import simulate

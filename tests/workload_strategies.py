@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
+from fusiest.spec.hardware.actions import Action
 from fusiest.spec.spec import Spec
 from tests.drawing.dice import Dice
 from tests.drawing.growing import KINDS, Draft, Grower, grown_workload

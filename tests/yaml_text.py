@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
-from fusiest.spec.fields import tag_of
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.language.fields import tag_of
 from fusiest.spec.spec import Spec
-from fusiest.spec.workload import Einsum
+from fusiest.spec.workload.einsums import Einsum
 
 
 def yaml_text(spec: Spec, tree: LoopTree | None = None) -> str:

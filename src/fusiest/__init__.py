@@ -3,7 +3,7 @@
 # Importing `typing` for this takes longer than all else here; to type checkers the name alone is true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fusiest.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError
+    from fusiest.base.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError
     from fusiest.looptree import LoopTree
     from fusiest.mapper import Mapping, Options, Result, map
     from fusiest.model.evaluate import Evaluation, evaluate
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),
+    "base.errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),
     "looptree": ("LoopTree",),
     "mapper": ("Mapping", "Options", "Result", "map"),
     "model": ("Evaluation", "evaluate"),

@@ -20,7 +20,7 @@ def main() -> None:
     status = 0
     try:
         gc.set_threshold(100_000, 20, 100)  # what is imported is no garbage
-        from fusiest import interrupt
+        from fusiest.base import interrupt
 
         with interrupt.program():
             try:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fusiest.errors import SpecError, shown
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError, shown
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
 from fusiest.model import check_size, check_tree
 from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of

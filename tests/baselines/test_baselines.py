@@ -13,13 +13,15 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from fusiest import Result, Spec, load
-from fusiest.baselines import run as baselines_run
-from fusiest.baselines.annealing import accepted, anneal
-from fusiest.baselines.genetic import POPULATION, Generation, evolve
-from fusiest.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, make_work, sample
-from fusiest.baselines.kernels import price as price_of
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.record import (
+from fusiest.base.errors import FusiestError, SpecError
+from fusiest.experiments.baselines import running as baselines_run
+from fusiest.experiments.baselines.annealing import accepted, anneal
+from fusiest.experiments.baselines.baseline_options import BaselineOptions
+from fusiest.experiments.baselines.genetic import POPULATION, Generation, evolve
+from fusiest.experiments.baselines.genome import Genome, make_genome
+from fusiest.experiments.baselines.kernels import INCOMPATIBLE, TOO_LARGE, VALID, evaluate, make_work, sample
+from fusiest.experiments.baselines.kernels import price as price_of
+from fusiest.experiments.baselines.record import (
     BEST,
     CURRENT,
     INVALID_ONES,
@@ -33,11 +35,15 @@ from fusiest.baselines.record import (
     VALID_ONES,
     make_record,
 )
-from fusiest.baselines.run import make_work_for, our_evaluations, run_baseline, search
-from fusiest.baselines.sampling import draw, timeloop
-from fusiest.baselines.space import Genome, make_genome
-from fusiest.baselines.tree_search import MOST_ITERATIONS, TileSearch, make_structure, make_tree, search_tiles
-from fusiest.errors import FusiestError, SpecError
+from fusiest.experiments.baselines.running import make_work_for, our_evaluations, run_baseline, search
+from fusiest.experiments.baselines.sampling import draw, timeloop
+from fusiest.experiments.baselines.tree_search import (
+    MOST_ITERATIONS,
+    TileSearch,
+    make_structure,
+    make_tree,
+    search_tiles,
+)
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import explore_all

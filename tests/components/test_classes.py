@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fusiest.base.errors import SpecError
 from fusiest.components import (
     ActionCost,
     Attribute,
@@ -19,7 +20,6 @@ from fusiest.components import (
     find_class,
 )
 from fusiest.components.classes import MAX_NODE
-from fusiest.errors import SpecError
 
 REQUIRED: dict[str, dict[str, object]] = {
     "SRAM": {"size": 65_536, "width": 64},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.spec.architecture import Component, flatten
+from fusiest.spec.hardware.architecture import Component, flatten
 
 EXPECTED = Path(__file__).parents[3] / "shared" / "components" / "expected_arch_costs.json"
 OF_CLASSES = ("eyeriss", "simba", "nvdla", "edge_npu")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fusiest.base.errors import SpecError
+from fusiest.base.units import quantity
 from fusiest.components import Estimate, estimate
 from fusiest.components.sram_table import NODES as TABLE_NODES
 from fusiest.components.sram_table import table
-from fusiest.errors import SpecError
-from fusiest.units import quantity
 
 WIDTHS = st.integers(8, 2_048)
 DEPTHS = st.integers(16, 1 << 18)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
+from fusiest.spec.hardware.actions import Action
 from tests.drawing.dice import Dice
 from tests.drawing.workloads import DraftWorkload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, Nested, Node, RankVariable, Sequential, Spatial, Storage, Temporal, Toll
 
 

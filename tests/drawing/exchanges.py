@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.language.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
-from fusiest.spec.workload import Einsum, TensorAccess, Workload
+from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
 from tests.drawing.indices import Twist, draw_twist
 from tests.strategies import Case

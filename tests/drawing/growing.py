@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine
-from fusiest.spec.workload import Einsum, TensorAccess, Workload
+from fusiest.spec.language.affine import Affine
+from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
 from tests.drawing.indices import Twists
 

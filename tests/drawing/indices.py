@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.base.frozen import FrozenDict
+from fusiest.spec.language.affine import Affine, Constraint
 from tests.drawing.dice import Dice
 
 

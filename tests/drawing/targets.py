@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine
-from fusiest.spec.workload import Einsum, TensorAccess, Workload
+from fusiest.spec.language.affine import Affine
+from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
 from tests.drawing.indices import Twists
 

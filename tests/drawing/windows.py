@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import tiling_in
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.language.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
-from fusiest.spec.workload import Einsum, TensorAccess, Workload
+from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 from tests.drawing.dice import Dice
 from tests.strategies import Case
 

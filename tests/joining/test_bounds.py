@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.joining import bounds
+from fusiest.joining.bounds import relaxed
 from fusiest.spec.dumping import dump
 from tests.joining.test_stretches import _everywhere, check_stretches, relisted  # noqa: F401 (a fixture)
 from tests.load_text import load_text
@@ -60,8 +60,8 @@ def test_what_shares_nothing_is_not_interleaved() -> None:
 def test_a_stretch_uses_the_tensor_that_it_begins_with(objective: str) -> None:
     """In the given order T2 stays live while U1 and U2 run: there is no seam at which only it goes on to them."""
     bounded, without = (
-        fusiest.map(chains(APART, 200), objective, orders="given", bounds=bounds, jobs=1).best(objective)
-        for bounds in (True, False)
+        fusiest.map(chains(APART, 200), objective, orders="given", bounds=relaxed, jobs=1).best(objective)
+        for relaxed in (True, False)
     )
     assert math.isclose(getattr(bounded, objective), getattr(without, objective), rel_tol=1e-9)
 
@@ -71,8 +71,8 @@ def test_a_stretch_uses_the_tensor_that_it_begins_with(objective: str) -> None:
 @run(10)
 @given(case=relisted(), objective=st.sampled_from([("energy",), ("latency",), ("edp",), ("energy", "latency")]))
 def test_bounds_that_forget_tensors_lose_nothing(case: WorkloadCase, objective: tuple[str, ...], most: int) -> None:
-    usual, bounds._MOST_ALTERNATIVES = bounds._MOST_ALTERNATIVES, most
+    usual, relaxed._MOST_ALTERNATIVES = relaxed._MOST_ALTERNATIVES, most
     try:
         check_stretches(case, objective)
     finally:
-        bounds._MOST_ALTERNATIVES = usual
+        relaxed._MOST_ALTERNATIVES = usual

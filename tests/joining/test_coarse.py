@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.joining.coarse import Coarse, thinned
-from fusiest.joining.incumbents import Incumbents
-from fusiest.joining.kernels import prune_within
-from fusiest.joining.rows import start_rows
-from fusiest.objective import ENERGY, NOTHING, objective_of
+from fusiest.base.objective import ENERGY, NOTHING, objective_of
+from fusiest.joining.rows.coarse import Coarse, thinned
+from fusiest.joining.rows.consolidation import start_rows
+from fusiest.joining.rows.incumbents import Incumbents
+from fusiest.joining.rows.kernels import prune_within
 from tests.proving import cases
 
 values = st.sampled_from([0.0, 1.0, 1.05, 1.15, 1.3, 2.0, 1e12, 1.1e12])

@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.interrupt import OutOfTime
-from fusiest.joining import Level, crew, is_helper, rows, sharing
-from fusiest.joining.crew import Crew
-from fusiest.joining.rows import PartialRows
-from fusiest.joining.sharing import Parcel, opened
+from fusiest.base.interrupt import OutOfTime
+from fusiest.joining import Level, is_helper
+from fusiest.joining.rows import consolidation
+from fusiest.joining.rows.consolidation import PartialRows
+from fusiest.joining.work import processes, shares
+from fusiest.joining.work.processes import Crew
+from fusiest.joining.work.shares import Parcel, opened
 from fusiest.mapper import resources, search
 from fusiest.mapper.mapper import grouped
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Stats
+from fusiest.mapper.results.result import Stats
 from fusiest.mapper.tables import explore_all
 from fusiest.pmapping import Table
 
@@ -54,13 +56,13 @@ class Spy:
 def spy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spy]:
     """All levels are shared out from the first on; no helper is left in the end."""
     noted = Spy()
-    monkeypatch.setattr(crew, "can_fork", lambda: True)
-    monkeypatch.setattr(crew, "WORTH_SECONDS", -1.0)
-    monkeypatch.setattr(sharing, "_WORTH_SHARING", 1)
-    monkeypatch.setattr(sharing, "_WORTH_SHARING_ROWS", 0)
+    monkeypatch.setattr(processes, "can_fork", lambda: True)
+    monkeypatch.setattr(processes, "WORTH_SECONDS", -1.0)
+    monkeypatch.setattr(shares, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(shares, "_WORTH_SHARING_ROWS", 0)
     exchange = Crew.exchange
 
-    def noted_exchange(self: Crew, head: bytes, message: bytes, check: crew.Check) -> list[bytes]:
+    def noted_exchange(self: Crew, head: bytes, message: bytes, check: processes.Check) -> list[bytes]:
         noted.helpers |= {helper.pid for helper in self.helpers}
         found = exchange(self, head, message, check)
         noted.pieces += [len(pickle.loads(message)[0]) for message in found]
@@ -166,8 +168,8 @@ def test_as_many_processes_as_cores_that_may_be_used(
 def test_parts_that_are_pruned_first_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all parts had very many rows: what others of the same part dominate goes at once, and nothing else changes."""
     alone, sizes = outcome(products("energy,latency", 1)), []
-    monkeypatch.setattr(rows, "MANY_ROWS", 1)
-    monkeypatch.setattr(rows, "MANY_RIVALS", 0)
+    monkeypatch.setattr(consolidation, "MANY_ROWS", 1)
+    monkeypatch.setattr(consolidation, "MANY_RIVALS", 0)
     without_many = PartialRows.without_many
 
     def noted(self: PartialRows) -> PartialRows:

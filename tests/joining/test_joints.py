@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fusiest.joining.compatibility import APART, EMPTY, EinsumView, OpenCompatibility, OpenLoop
-from fusiest.joining.fits import Fit, JoinRules, matches
-from fusiest.joining.joints import Joint, Meeting
+from fusiest.joining.meeting.compatibility import APART, EMPTY, EinsumView, OpenCompatibility, OpenLoop
+from fusiest.joining.meeting.fits import Fit, JoinRules, matches
+from fusiest.joining.meeting.joints import Joint, Meeting
 from fusiest.pmapping.table import Backing, Compatibility, FusedLoop
-from fusiest.spec.analysis import Stepping
+from fusiest.spec.workload.analysis import Stepping
 from tests.load_text import load_text
 
 WORKLOAD = """

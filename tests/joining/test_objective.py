@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusiest.errors import SpecError
-from fusiest.joining.incumbents import Incumbents, KnownCosts
-from fusiest.objective import EDP, ENERGY, FRONT, LATENCY, NO_WEIGHTS, NOTHING, Least, Weights, objective_of
+from fusiest.base.errors import SpecError
+from fusiest.base.objective import EDP, ENERGY, FRONT, LATENCY, NO_WEIGHTS, NOTHING, Least, Weights, objective_of
+from fusiest.joining.rows.incumbents import Incumbents, KnownCosts
 
 E, L = np.array([4.0]), np.array([2.0])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import fusiest
+from fusiest.base.objective import objective_of
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, potential, reduced
 from fusiest.mapper.mapper import grouped
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import explore_all
-from fusiest.objective import objective_of
 
 
 def rows_of(problem: JoinProblem) -> int:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pytest
 
 import fusiest
-from fusiest.interrupt import OutOfTime
+from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import Coarse, Level, as_used, first_layers
 from fusiest.mapper import search
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.mapper import grouped
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Stats
+from fusiest.mapper.results.result import Stats
 from fusiest.mapper.tables import explore_all
 
 OBJECTIVES = ["latency", "edp", "energy,latency"]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fusiest.base.objective import CLOSE, EDP, ENERGY, FRONT, LATENCY, Least, Objective
 from fusiest.joining import Incumbents, KnownCosts
-from fusiest.joining.kernels import BeforeArrays, EinsumArrays, JointArrays, joined_rows
-from fusiest.joining.rows import start_rows
-from fusiest.objective import CLOSE, EDP, ENERGY, FRONT, LATENCY, Least, Objective
+from fusiest.joining.rows.consolidation import start_rows
+from fusiest.joining.rows.kernels import BeforeArrays, EinsumArrays, JointArrays, joined_rows
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fusiest.joining.bounds import LowerBounds
-from fusiest.joining.compatibility import OpenCompatibility, OpenLoop, TensorCompatibility, TensorCrossing
-from fusiest.joining.rows import BUCKETS, Room, start_rows
-from fusiest.joining.seams import Seam, SeamBounds, SeamStretch, buckets
-from fusiest.objective import IMPOSSIBLE, Least
+from fusiest.base.objective import IMPOSSIBLE, Least
+from fusiest.joining.bounds.cuts import Seam, SeamBounds, SeamStretch, buckets
+from fusiest.joining.bounds.relaxed import LowerBounds
+from fusiest.joining.meeting.compatibility import OpenCompatibility, OpenLoop, TensorCompatibility, TensorCrossing
+from fusiest.joining.rows.consolidation import BUCKETS, Room, start_rows
 from fusiest.pmapping.table import Backing
-from fusiest.spec.analysis import Stepping
+from fusiest.spec.workload.analysis import Stepping
 
 STEP = Stepping("M", 1, 0)
 WHOLE, BY_ROW = TensorCompatibility("GLB", frozenset()), TensorCompatibility("GLB", frozenset({STEP}))

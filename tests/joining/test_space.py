@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.joining.holders import HolderPlace, HolderUser, SharedHolder, SpreadHolder, ledger, merge_accounts, orders
-from fusiest.joining.joints import PERSISTENT, Exchanged
-from fusiest.joining.rows import fold
-from fusiest.joining.space import make_charges, memory_sizes
+from fusiest.joining.meeting.joints import PERSISTENT, Exchanged
+from fusiest.joining.meeting.shared_nodes import (
+    HolderPlace,
+    HolderUser,
+    SharedHolder,
+    SpreadHolder,
+    ledger,
+    merge_accounts,
+    orders,
+)
+from fusiest.joining.rows.consolidation import fold
+from fusiest.joining.rows.shared_space import make_charges, memory_sizes
 from fusiest.pmapping.table import Holding, Rows
-from fusiest.spec.analysis import Stepping
+from fusiest.spec.workload.analysis import Stepping
 
 SPEC = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=8, KN=4)
 """Matmul0: T0[m, n0] W0[n0, n1] -> T1[m, n1]; Matmul1: T1[m, n1] W1[n1, n2] -> T2[m, n2]. 8 x 4 elements of 8 bits each."""

@@ -9,8 +9,8 @@ import numpy as np
 
 import fusiest
 from fusiest.joining import Coarse, JoinPass, JoinProblem, OpenCompatibility, levels, potential
-from fusiest.joining.holders import ledger
-from fusiest.joining.incumbents import Incumbents
+from fusiest.joining.meeting.shared_nodes import ledger
+from fusiest.joining.rows.incumbents import Incumbents
 from fusiest.mapper.options import Options
 from fusiest.mapper.tables import explore_all, grouped
 from fusiest.spec import Spec

@@ -10,8 +10,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.joining import Coarse, stretches
-from fusiest.joining.seams import SeamBounds
+from fusiest.joining import Coarse
+from fusiest.joining.bounds import segments
+from fusiest.joining.bounds.cuts import SeamBounds
 from fusiest.mapper import search
 from fusiest.spec.dumping import dump
 from tests.load_text import load_text
@@ -28,8 +29,8 @@ def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "WORTHWHILE_EINSUMS", 2)
     monkeypatch.setattr(search, "LONG_EINSUMS", 2)
     monkeypatch.setattr(search, "MOST_GAPS", math.inf)
-    monkeypatch.setattr(stretches, "_LEAST_EINSUMS", 1)
-    monkeypatch.setattr(stretches, "_LEAST_FUSED_EINSUMS", 1)
+    monkeypatch.setattr(segments, "_LEAST_EINSUMS", 1)
+    monkeypatch.setattr(segments, "_LEAST_FUSED_EINSUMS", 1)
 
 
 @pytest.mark.usefixtures("_everywhere")

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.joining import JoinProblem, Pick, join_problem, picks, trace
-from fusiest.joining.compatibility import EMPTY, OpenCompatibility
+from fusiest.joining.meeting.compatibility import EMPTY, OpenCompatibility
 from fusiest.joining.passes import JoinSource, Trails
-from fusiest.joining.rows import Pairing, Trail
+from fusiest.joining.rows.consolidation import Pairing, Trail
 from fusiest.looptree import Compute, Nested, Sequential, Storage, Temporal
 from fusiest.pmapping.table import Backing, Branch, Compatibility, FusedLoop, Rows, Table
 from tests.load_text import load_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.joining.tree import JoinedBranch, build_tree
 from fusiest.looptree import Compute, Nested, Node, Sequential, Storage, Temporal
 from fusiest.pmapping.table import Backing, Branch, Compatibility, FusedLoop, Holding

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from fusiest.errors import Located, Source, SpecError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import Located, Source, SpecError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.pseudocode import EinsumText, pseudocode
 

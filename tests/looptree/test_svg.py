@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.svg import svg
 

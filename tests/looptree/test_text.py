@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.looptree.text import text
 

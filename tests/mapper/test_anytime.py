@@ -13,8 +13,8 @@ import pytest
 from hypothesis import event, given
 
 import fusiest
-from fusiest import interrupt
-from fusiest.interrupt import OutOfTime
+from fusiest.base import interrupt
+from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Pick
 from fusiest.mapper import anytime, mapper, resources, tables
 from fusiest.mapper import search as search_module
@@ -30,15 +30,15 @@ from fusiest.mapper.anytime import (
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Stats
+from fusiest.mapper.results.result import Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping import is_allowed
 from fusiest.pmapping.explore import Asked
-from fusiest.pmapping.layers import Layer
-from fusiest.pmapping.outlook import Cutoff
-from fusiest.pmapping.pruning import Pruning
-from fusiest.pmapping.states import Place
+from fusiest.pmapping.lattice.layers import Layer
+from fusiest.pmapping.lattice.pruning import Pruning
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.lattice.states import Place
 from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text

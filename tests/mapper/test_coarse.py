@@ -10,13 +10,13 @@ import pytest
 from hypothesis import event, given
 
 import fusiest
+from fusiest.base.objective import objective_of
 from fusiest.joining import Coarse, JoinPass, JoinProblem, Level
 from fusiest.mapper import search
 from fusiest.mapper.mapper import grouped, traced
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result, Stats
+from fusiest.mapper.results.result import Result, Stats
 from fusiest.mapper.tables import explore_all
-from fusiest.objective import objective_of
 from fusiest.spec.spec import Spec
 from tests.mapper.test_exhaustive_workload import covers, found, run, same_front
 from tests.values import check_values

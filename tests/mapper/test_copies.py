@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fusiest import Spec, load, map
-from fusiest.errors import SpecWarning
+from fusiest.base.errors import SpecWarning
 from fusiest.mapper.mapper import NoMapping
-from fusiest.mapper.result import Mapping
+from fusiest.mapper.results.result import Mapping
 from tests.load_text import load_text
 
 FOUND = Path(__file__).parent / "found_cases"

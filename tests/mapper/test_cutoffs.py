@@ -9,7 +9,7 @@ import fusiest
 from fusiest.joining import KnownCosts
 from fusiest.mapper import Options, anytime, mapper
 from fusiest.mapper.cutoffs import make_cutoffs
-from fusiest.mapper.result import Result
+from fusiest.mapper.results.result import Result
 from fusiest.mapper.tables import Explorer
 from fusiest.pmapping import Asked, Table, TooHard, explore, why_none
 from tests.mapper.test_anytime import explorer_of

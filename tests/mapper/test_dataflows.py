@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusiest import Spec, load
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Storage, Temporal
 from fusiest.mapper.mapper import Mapping, NoMapping, map
 from fusiest.model.fusion import backing_memories, fused_sets

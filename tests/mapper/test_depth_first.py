@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fusiest import load, map
-from fusiest.errors import FusiestError, SpecError
+from fusiest.base.errors import FusiestError, SpecError
 from fusiest.looptree import Compute, Temporal
-from fusiest.mapper.depth_first import stack_tree
-from fusiest.mapper.stack_nests import LayerNest
-from fusiest.mapper.stack_plans import image_variables, plans_of_stack
+from fusiest.mapper.stacks.depth_first import stack_tree
+from fusiest.mapper.stacks.layer_nests import LayerNest
+from fusiest.mapper.stacks.stack_plans import image_variables, plans_of_stack
 from fusiest.model import Evaluation, evaluate
 from fusiest.spec import DepthFirst, Spec, dump
 from tests.command_line import run

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.mapper.domain import domain
 from fusiest.mapper.options import Options
+from fusiest.mapper.results.domain import domain
 from fusiest.terminal.summary import result_parts
 
 SMALL = {"N_EINSUMS": 2, "M": 16, "KN": 16}

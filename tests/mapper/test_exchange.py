@@ -13,12 +13,12 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 import fusiest
+from fusiest.base.objective import OBJECTIVES
 from fusiest.looptree.nodes import Storage
-from fusiest.mapper.result import Mapping
+from fusiest.mapper.results.result import Mapping
 from fusiest.model.fusion import backing_memories
-from fusiest.objective import OBJECTIVES
 from fusiest.report import subject_of
-from fusiest.report.data import views
+from fusiest.report.data.whole import views
 from fusiest.spec.dumping import dump
 from tests.command_line import Capture
 from tests.command_line import run as run_command

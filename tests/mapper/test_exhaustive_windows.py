@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.mapper import window_plans, windowed
-from fusiest.mapper.window_bounds import windows_save_nothing
+from fusiest.mapper.windows import window_plans, with_windows
+from fusiest.mapper.windows.window_bounds import windows_save_nothing
 from fusiest.pmapping import NoMapping
 from fusiest.spec import part_of
 from tests import proving
@@ -76,8 +76,8 @@ def test_where_workloads_are_long_the_gap_is_right(drawn: tuple[fusiest.Spec, st
     spec, _ = drawn
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window_plans, "LONGEST_WORKLOAD", 1)
-        patch.setattr(windowed, "MOST_SEARCHED", 1)
-        patch.setattr(windowed, "MOST_FRUITLESS_TURNS", 1)
+        patch.setattr(with_windows, "MOST_SEARCHED", 1)
+        patch.setattr(with_windows, "MOST_FRUITLESS_TURNS", 1)
         try:
             result = fusiest.map(spec, "energy", jobs=1)
         except NoMapping:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, currently_in_test_context, event, given
 
 from fusiest import load
-from fusiest.errors import FusiestError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import FusiestError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.pmapping import is_allowed

@@ -16,9 +16,9 @@ import pytest
 import fusiest
 from fusiest.mapper import mapper, tables
 from fusiest.mapper.mapper import count_down_sets
-from fusiest.pmapping import diagnose
+from fusiest.pmapping.explain import why_none
 from fusiest.spec.dumping import dump
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from tests.command_line import run
 from tests.load_text import load_text
 
@@ -116,7 +116,7 @@ def test_how_much_a_memory_lacks_for_tensors_that_einsums_share(size: int) -> No
 
 def test_how_much_a_memory_lacks_is_exact_for_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tensors of 720,720,000,003 bits each."""
-    monkeypatch.setattr(diagnose, "_SECONDS", 1e9)
+    monkeypatch.setattr(why_none, "_SECONDS", 1e9)
     spec = load_text("""
         arch:
           nodes:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fusiest.base.objective import objective_of
 from fusiest.joining import KnownCosts
 from fusiest.mapper.candidates import KnownMapping
-from fusiest.mapper.nearby import SizeFront
-from fusiest.objective import objective_of
+from fusiest.mapper.warm_start import SizeFront
 
 
 def test_the_best_that_needs_no_more() -> None:

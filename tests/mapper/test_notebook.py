@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.mapper.notebook import NotebookLine, notebook_progress
+from fusiest.mapper.notebook_progress import NotebookLine, notebook_progress
 from fusiest.mapper.progress import Step
 
 
@@ -38,8 +38,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     ipython.display = SimpleNamespace(display=found)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
-    monkeypatch.setattr("fusiest.mapper.notebook.SECONDS_BEFORE", 0.0)
-    monkeypatch.setattr("fusiest.mapper.notebook.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("fusiest.mapper.notebook_progress.SECONDS_BEFORE", 0.0)
+    monkeypatch.setattr("fusiest.mapper.notebook_progress.SECONDS_BETWEEN", 0.0)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.spec.architecture import Memory, Tensors
+from fusiest.spec.hardware.architecture import Memory, Tensors
 
 SHARED = Path(__file__).parents[3] / "shared"
 pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")

@@ -12,11 +12,11 @@ from typing import Any
 
 from hypothesis import given, reject
 
-from fusiest.errors import SpecError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError
+from fusiest.base.frozen import FrozenDict
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine
+from fusiest.spec.language.affine import Affine
 from fusiest.spec.spec import Spec
 from tests.mapper.test_exhaustive_workload import covers, same_front
 from tests.proving import TALLY, cases, floors

@@ -16,14 +16,14 @@ import pandas
 import pytest
 
 import fusiest
-from fusiest.baselines.options import BaselineOptions
-from fusiest.baselines.run import run_baseline
-from fusiest.errors import FusiestError
+from fusiest.base.errors import FusiestError
+from fusiest.experiments.baselines.baseline_options import BaselineOptions
+from fusiest.experiments.baselines.running import run_baseline
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
-from fusiest.mapper.saved import load_any
+from fusiest.mapper.results.result import Result
+from fusiest.mapper.results.saved import load_any
 from fusiest.report import report_html, subject_of
-from fusiest.spec.architecture import Memory, flatten
+from fusiest.spec.hardware.architecture import Memory, flatten
 from tests.command_line import Capture, run
 from tests.report.subjects import tradeoff
 

@@ -8,7 +8,7 @@ import fusiest
 from fusiest.mapper import Options, Prior, run
 from fusiest.pmapping import Table
 from fusiest.spec import Spec
-from fusiest.sweeps.shelf import Shelf
+from fusiest.sweeps.reuse.table_cache import Shelf
 from tests.load_text import load_text
 from tests.mapper.test_windows import ARCH
 

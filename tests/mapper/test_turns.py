@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.looptree import LoopTree
-from fusiest.mapper import Options, window_turns
-from fusiest.mapper.window_forms import WindowForms
-from fusiest.mapper.window_traffic import least_reading
-from fusiest.mapper.window_turn_plans import TurnLimits, TurnPlan, turn_plans, turn_ways
-from fusiest.mapper.window_turns import TurnSearches, TurnsTogether, TurnTables
+from fusiest.mapper import Options
+from fusiest.mapper.windows import interleavings
+from fusiest.mapper.windows.interleaving_plans import TurnLimits, TurnPlan, turn_plans, turn_ways
+from fusiest.mapper.windows.interleavings import TurnSearches, TurnsTogether, TurnTables
+from fusiest.mapper.windows.least_traffic import least_reading
+from fusiest.mapper.windows.symmetric import WindowForms
 from fusiest.model import elements, evaluate
 from fusiest.pmapping import TooManyCandidates, exchange_memories, least_of_reading
 from fusiest.spec import Spec
@@ -70,7 +71,7 @@ def test_what_failed_is_not_tried_again() -> None:
     assert tables.has_failed(("A", "B"))
     assert not tables.has_failed(("B", "C"))
     assert not tables.is_over
-    for _ in range(window_turns.MOST_FAILED - 1):
+    for _ in range(interleavings.MOST_FAILED - 1):
         tables.fail(plans[2], "B")
     assert tables.is_over
     assert tables.renewed().is_over
@@ -79,7 +80,7 @@ def test_what_failed_is_not_tried_again() -> None:
 def test_failures_leave_the_result_valid_and_its_gap_right(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load_text(ARCH.replace("SIZE", "96"), PAIR)
     usual = fusiest.map(spec, "energy", jobs=1)
-    monkeypatch.setattr(window_turns, "MOST_CANDIDATES", 1)
+    monkeypatch.setattr(interleavings, "MOST_CANDIDATES", 1)
     hasty = fusiest.map(spec, "energy", jobs=1)
     assert usual.optimal
     assert not hasty.optimal
@@ -110,7 +111,7 @@ def test_turns_fill_a_fanout_as_is_asked_for(size: str) -> None:
 
 
 def test_too_many_are_not_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_turns, "MOST_ROWS", 3)
+    monkeypatch.setattr(interleavings, "MOST_ROWS", 3)
     with pytest.raises(TooManyCandidates):
         combined(1, 21)
 
@@ -122,7 +123,7 @@ def _all_plans(spec: Spec, run: tuple[str, ...]) -> list[TurnPlan]:
 
 def test_plans_without_room_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 1, 2, 4 and 8 rows have windows of at most 10 of the 12 values that fit; those of 16 rows do not."""
-    monkeypatch.setattr(window_turns, "MOST_PLANS", 4)
+    monkeypatch.setattr(interleavings, "MOST_PLANS", 4)
     spec, said = load_text(ARCH.replace("SIZE", "96"), PAIR), list[str]()
     fusiest.map(spec, "energy", windows="retained", jobs=1, progress=lambda step: said.append(str(step)))
     assert any("A to B, exactly" in words for words in said)

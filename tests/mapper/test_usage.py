@@ -7,8 +7,8 @@ import math
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError
-from fusiest.mapper.result import Mapping
+from fusiest.base.errors import SpecError
+from fusiest.mapper.results.result import Mapping
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
 

@@ -8,9 +8,9 @@ import pytest
 
 import fusiest
 from fusiest.looptree import Compute, LoopTree
-from fusiest.mapper.window_cuts import CutCosts, PlainParts
-from fusiest.mapper.window_parts import PartMapping
-from fusiest.mapper.window_rows import PartsInARow
+from fusiest.mapper.part_mappings import PartMapping
+from fusiest.mapper.windows.in_a_row import PartsInARow
+from fusiest.mapper.windows.outside import CutCosts, PlainParts
 
 
 class _PartsByHand(PlainParts):

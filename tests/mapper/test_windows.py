@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree import Temporal
-from fusiest.mapper import Options, Prior, run, window_turns, windowed
-from fusiest.mapper import window_plans as plans
-from fusiest.mapper.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
-from fusiest.mapper.window_forms import WindowForms
-from fusiest.mapper.window_plans import WindowLine, window_plan, window_plans, window_runs
-from fusiest.mapper.window_specs import rolled, unrolled
-from fusiest.mapper.window_turn_plans import turn_variables
+from fusiest.mapper import Options, Prior, run
+from fusiest.mapper.windows import interleavings, with_windows
+from fusiest.mapper.windows import window_plans as plans
+from fusiest.mapper.windows.interleaving_plans import turn_variables
+from fusiest.mapper.windows.symmetric import WindowForms
+from fusiest.mapper.windows.unrolled import rolled, unrolled
+from fusiest.mapper.windows.window_bounds import can_be_bounded, least_with_windows, windows_save_nothing
+from fusiest.mapper.windows.window_plans import WindowLine, window_plan, window_plans, window_runs
 from fusiest.pmapping import NoMapping
 from fusiest.spec import Memory, flatten
 from tests import proving
@@ -99,8 +100,8 @@ def test_no_windows_where_there_is_room() -> None:
 
 def test_it_says_so_where_not_all_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the search, with what makes it smaller; and how much is left out, in the end. Five sizes of tiles, T above or below."""
-    monkeypatch.setattr(window_turns, "MOST_PLANS", 1)
-    monkeypatch.setattr(windowed, "MOST_PLANS", 1)
+    monkeypatch.setattr(interleavings, "MOST_PLANS", 1)
+    monkeypatch.setattr(with_windows, "MOST_PLANS", 1)
     spec, said = load_text(ARCH.replace("SIZE", "96"), PAIR), list[str]()
     result = fusiest.map(spec, "energy", windows="all", jobs=1, progress=lambda step: said.append(str(step)))
     switch = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
@@ -130,7 +131,7 @@ def test_long_workloads(objective: str, size: int, monkeypatch: pytest.MonkeyPat
     spec = load_text(ARCH.replace("SIZE", str(size)), _layers(4, 36))
     searched = fusiest.map(spec, objective, jobs=1)
     plain = fusiest.map(spec, objective, windows="none", jobs=1).best(objective)
-    monkeypatch.setattr(windowed, "MOST_SEARCHED", 1)
+    monkeypatch.setattr(with_windows, "MOST_SEARCHED", 1)
     cut = fusiest.map(spec, objective, jobs=1)
     best = cut.best(objective)
     assert getattr(best, objective) == getattr(searched.best(objective), objective)
@@ -171,9 +172,9 @@ def test_room_for_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_windows_are_no_worse_than_those_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if few plans are tried: those that keep everything come first. Then the others, with which nothing gets worse."""
-    monkeypatch.setattr(window_turns, "MOST_PLANS", 0)
-    monkeypatch.setattr(windowed, "MOST_WORSE", 1)
-    monkeypatch.setattr(windowed, "MOST_FRUITLESS", 2)
+    monkeypatch.setattr(interleavings, "MOST_PLANS", 0)
+    monkeypatch.setattr(with_windows, "MOST_WORSE", 1)
+    monkeypatch.setattr(with_windows, "MOST_FRUITLESS", 2)
     spec = load_text(ARCH.replace("SIZE", "128"), _layers(3, 18))
     none, kept, both = (
         fusiest.map(spec, "edp", windows=w, jobs=1).best("edp").edp for w in ("none", "retained", "all")
@@ -218,7 +219,7 @@ workload:
     assert sum(isinstance(node, Temporal) for node in best.looptree.nodes) == 3
     one = fusiest.map(spec, "energy", jobs=1, max_fused_loops=1).best("energy")
     assert sum(isinstance(node, Temporal) for node in one.looptree.nodes) <= 1  # above all Einsums
-    monkeypatch.setattr(window_turns, "MOST_LOOPS", 2)
+    monkeypatch.setattr(interleavings, "MOST_LOOPS", 2)
     assert best.energy < 0.5 * fusiest.map(spec, "energy", jobs=1).best("energy").energy
 
 
@@ -238,7 +239,7 @@ workload:
     spec = load_text(ARCH.replace("SIZE", "32"), layers)
     best = fusiest.map(spec, "energy", jobs=1).best("energy")
     assert simulate(spec, best.looptree).wrong_tensors == ()
-    monkeypatch.setattr(windowed, "MOST_ATTEMPTS", 0)
+    monkeypatch.setattr(with_windows, "MOST_ATTEMPTS", 0)
     assert best.energy < 0.8 * fusiest.map(spec, "energy", jobs=1).best("energy").energy
 
 

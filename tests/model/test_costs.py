@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, reject
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree.nodes import Compute, Node, Spatial, Temporal
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.spec import architecture as arch

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fusiest
 from fusiest.model.exchange import keeps_behind
-from fusiest.spec.analysis import Stepping
+from fusiest.spec.workload.analysis import Stepping
 from tests import proving
 from tests.command_line import Capture, run
 from tests.drawing.dice import Dice

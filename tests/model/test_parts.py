@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fusiest
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from tests.model.test_model_vs_simulator import check_costs
 from tests.reference.simulator import simulate
 

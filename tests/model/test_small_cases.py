@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 import fusiest
-from fusiest.report.limits import limits
-from fusiest.report.machine import Machine
+from fusiest.report.data.limits import limits
+from fusiest.report.data.machine import Machine
 from fusiest.show import show_text
 from tests.load_text import load_text
 

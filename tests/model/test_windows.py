@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree import draw_svg, draw_text
 from fusiest.show import show_text
 from tests import proving

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from fusiest.networks.tensors import Apply
+from fusiest.networks.lowering.tensors import Apply
 
 NumpyArray = np.ndarray[Any, Any]
 

@@ -10,13 +10,13 @@ import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from fusiest.networks.import_options import ImportOptions
 from fusiest.networks.importing import lowered_graph
-from fusiest.networks.lowered import Lowered
-from fusiest.networks.names import NetNames, named
-from fusiest.networks.onnx_reader import read_onnx
-from fusiest.networks.options import ImportOptions
-from fusiest.networks.write import workload_yaml
-from fusiest.spec.loading import load_texts
+from fusiest.networks.onnx.onnx_graph import read_onnx
+from fusiest.networks.output.readable_names import NetNames, named
+from fusiest.networks.output.write_yaml import workload_yaml
+from fusiest.networks.passes.lowered import Lowered
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
 from tests.networks.by_reference import constant_values
 from tests.networks.interpreter import Interpreter

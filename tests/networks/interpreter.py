@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusiest.networks.extents import Axis, spread
-from fusiest.networks.lowered import Lowered
-from fusiest.networks.names import NetNames
-from fusiest.networks.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
+from fusiest.networks.lowering.extents import Axis, spread
+from fusiest.networks.lowering.tensors import RESULT, Apply, Expression, NetAccess, NetEinsum, NetTensor, Position, View
+from fusiest.networks.output.readable_names import NetNames
+from fusiest.networks.passes.lowered import Lowered
 from fusiest.spec.spec import Spec
 from tests.networks.by_reference import NumpyArray, over_axes, run_node
 

@@ -15,10 +15,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.networks import ImportOptions, import_network, network_spec
 from fusiest.networks.importing import import_graph
-from fusiest.networks.onnx_reader import parse_onnx, read_onnx
+from fusiest.networks.onnx.onnx_graph import parse_onnx, read_onnx
 from tests.command_line import run
 from tests.networks.builders import Numbers, decoder, model_of, node
 from tests.networks.mutations import mutated

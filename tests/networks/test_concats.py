@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from tests.networks.builders import Numbers, model_of, node
 from tests.networks.imports import check_values, imported
 

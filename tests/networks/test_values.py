@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from tests.networks.imports import check_values
 from tests.networks.random_graphs import DRAWS, random_graph
 from tests.proving import PROVE

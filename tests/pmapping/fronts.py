@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.nest.rules import Rules
 from fusiest.pmapping.table import Compatibility, FusedLimits, FusedLoop, Holding, Rows, Table
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec

@@ -7,13 +7,13 @@ does 1 operation. GLB leaks 0.5 W. Values of A have 2 bits, all others 1. DRAM h
 from __future__ import annotations
 
 from fusiest.pmapping.explore import lattice_space, leakage
-from fusiest.pmapping.fused_structures import Situation
-from fusiest.pmapping.lattice import Lattice
-from fusiest.pmapping.nest import HeldTensor, Nest, Rules, Stretch
-from fusiest.pmapping.outlook import Cutoff
-from fusiest.pmapping.placement import placements
-from fusiest.pmapping.plain import constrained_variables
-from fusiest.pmapping.problem import Problem, make_problem
+from fusiest.pmapping.fused.structures import Situation
+from fusiest.pmapping.lattice.applies import constrained_variables
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.lattice.tile_problem import Problem, make_problem
+from fusiest.pmapping.lattice.tile_search import Lattice
+from fusiest.pmapping.nest.rules import HeldTensor, Nest, Rules, Stretch
+from fusiest.pmapping.placements.placement import placements
 from fusiest.spec import bind
 from tests.load_text import load_text
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.pmapping.agreed import agreed_loops, common_loops
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.identical import common_key, constraints_key
-from fusiest.pmapping.meeting import can_fuse, shared_memories
-from fusiest.pmapping.placement import _KNOWN, listed, placements
-from fusiest.pmapping.placement_graph import placement_graph
+from fusiest.pmapping.nest.alignment import agreed_loops, common_loops
+from fusiest.pmapping.nest.shared_memories import can_fuse, shared_memories
+from fusiest.pmapping.placements.placement import _KNOWN, listed, placements
+from fusiest.pmapping.placements.placement_graph import placement_graph
+from fusiest.pmapping.reuse.identical import common_key, constraints_key
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping.agreed import agreed_loops
-from fusiest.pmapping.costs import BUSY, ENERGY, Columns, Costs, make_columns
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.identical import common_key, renamed_table
-from fusiest.pmapping.problem import FIRST, FOOTPRINT, TRAFFIC, Problem, coarsened, make_problem
+from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, make_columns
+from fusiest.pmapping.lattice.tile_problem import FIRST, FOOTPRINT, TRAFFIC, Problem, coarsened, make_problem
+from fusiest.pmapping.nest.alignment import agreed_loops
+from fusiest.pmapping.reuse.identical import common_key, renamed_table
 from fusiest.pmapping.table import Table
-from fusiest.spec.binding import bind
+from fusiest.spec.hardware.binding import bind
 from tests.load_text import load_text
 from tests.pmapping.fronts import differences, pmappings, search_fronts
 

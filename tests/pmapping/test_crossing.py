@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.errors import SpecError
-from fusiest.pmapping import Asked, Cutoff, Table, crossing, explore, pair_kernels
-from fusiest.pmapping.crossing import halved
+from fusiest.base.errors import SpecError
+from fusiest.pmapping import Asked, Cutoff, Table, explore
+from fusiest.pmapping.lattice import fanout, pair_kernels
+from fusiest.pmapping.lattice.fanout import halved
 from fusiest.pmapping.pareto import Floats
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
@@ -61,8 +62,8 @@ def test_what_beats_known_pmappings_is_the_same_by_boxes(case: MapperCase, share
     tables = []
     for few, size in ((10**9, 12), (-1, leaf)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(crossing, "_FEW_PAIRS", few)
-            patch.setattr(crossing, "_LEAF", size)
+            patch.setattr(fanout, "_FEW_PAIRS", few)
+            patch.setattr(fanout, "_LEAF", size)
             tables.append(figures(explore(case.spec, case.einsum, Asked(cutoff=known))))
     TALLY["kept"] += bool(tables[0])
     assert tables[0].keys() == tables[1].keys()

@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 from hypothesis import event, given
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree.nodes import LoopTree
 from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.nest import TreeNode, build_nest
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.nest.rules import Rules
 from fusiest.pmapping.table import Table
-from fusiest.spec.binding import bind, bind_all
+from fusiest.spec.hardware.binding import bind, bind_all
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.fronts import branch_nodes, differences, equal_table, exhaustive_fronts, pmappings, search_fronts

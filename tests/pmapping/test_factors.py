@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.pmapping.factors import divisors, primes
+from fusiest.pmapping.nest.factors import divisors, primes
 
 
 @given(st.integers(1, 200_000))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusiest.pmapping.fused import FusedPart, persistent_bits, top_bits
-from fusiest.pmapping.fused_tiles import FusedTiles
-from fusiest.pmapping.gathered import Gathered
-from fusiest.pmapping.lattice import Lattice
-from fusiest.pmapping.nest import HeldTensor
+from fusiest.pmapping.fused.by_compatibility import Gathered
+from fusiest.pmapping.fused.fused_tiles import FusedTiles
+from fusiest.pmapping.fused.grow import FusedPart, persistent_bits, top_bits
+from fusiest.pmapping.lattice.tile_search import Lattice
+from fusiest.pmapping.nest.rules import HeldTensor
 from fusiest.pmapping.table import FusedLimits
 from tests.pmapping.products import DRAM, GLB, PERSISTENT, PRODUCTS, in_glb, make_search
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import event, given
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.pmapping.table import Table
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text

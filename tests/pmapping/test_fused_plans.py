@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusiest.pmapping.fused_plans import FusedLayout, FusedPlan, bits_per_value
-from fusiest.pmapping.fused_tiles import TileClass
-from fusiest.pmapping.lattice import Lattice
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.fused.fused_tiles import TileClass
+from fusiest.pmapping.fused.structure_plans import FusedLayout, FusedPlan, bits_per_value
+from fusiest.pmapping.lattice.tile_search import Lattice
+from fusiest.pmapping.nest.rules import Rules
 from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding
 from tests.pmapping.products import GLB, in_glb, make_search, shape, situation
 

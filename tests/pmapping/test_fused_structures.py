@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from fusiest.pmapping.fused_structures import Structures
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.fused.structures import Structures
+from fusiest.pmapping.nest.rules import Rules
 from fusiest.pmapping.table import FusedLoop
 from tests.pmapping.products import WINDOWS, make_search, situation
 

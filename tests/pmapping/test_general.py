@@ -10,14 +10,14 @@ import math
 import pytest
 from hypothesis import event, given
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.model.evaluate import evaluate_einsum
 from fusiest.model.nest import TreeNode, build_nest
-from fusiest.pmapping import general
-from fusiest.pmapping.general_chains import tile_options
-from fusiest.pmapping.nest import Rules
+from fusiest.pmapping.chains import chain_search
+from fusiest.pmapping.chains.tile_chains import tile_options
+from fusiest.pmapping.nest.rules import Rules
 from fusiest.pmapping.table import Table
-from fusiest.spec.binding import bind, bind_all
+from fusiest.spec.hardware.binding import bind, bind_all
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -165,6 +165,6 @@ def test_seven_rows_on_four_units_take_two_steps() -> None:
 
 
 def test_a_mapspace_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(general, "MOST_CANDIDATES", 3)
+    monkeypatch.setattr(chain_search, "MOST_CANDIDATES", 3)
     with pytest.raises(SpecError, match="imperfect mapspace of Einsum E has more than"):
         pmappings(load_text(ROWS), "E", imperfect=True)

@@ -14,16 +14,17 @@ from hypothesis import assume, given
 
 import fusiest
 from fusiest import NoMapping
-from fusiest.errors import SpecError
-from fusiest.objective import EDP, ENERGY, LATENCY, Objective
-from fusiest.pmapping import general_branched, general_combine
+from fusiest.base.errors import SpecError
+from fusiest.base.objective import EDP, ENERGY, LATENCY, Objective
+from fusiest.pmapping.chains import combine
+from fusiest.pmapping.chains.branch import inputs
+from fusiest.pmapping.chains.branch.bounds import CostBound, Goal
+from fusiest.pmapping.chains.chain_search import GeneralSearch
+from fusiest.pmapping.chains.tied_variables import _usages, iteration_choices
 from fusiest.pmapping.explore import Asked, explore, paths
-from fusiest.pmapping.general import GeneralSearch
-from fusiest.pmapping.general_bounds import CostBound, Goal
-from fusiest.pmapping.general_limits import _usages, iteration_choices
-from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.nest.spatial import satisfies, usage
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.spatial import satisfies, usage
 from fusiest.spec import BoundComparison, Spec
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
@@ -35,9 +36,9 @@ ASKED = Asked(imperfect=True, needed=True, unlimited=True)
 
 def costs(spec: Spec, einsum: str, bounded: bool) -> dict[object, list[tuple[float, float]]]:
     """Energy and latency of pmappings, by form; combined variable by variable, however few there are."""
-    with patch.object(general_combine, "_SMALL", 0), patch.object(general_combine, "_BLOCK", 2):
+    with patch.object(combine, "_SMALL", 0), patch.object(combine, "_BLOCK", 2):
         if bounded:
-            with patch.object(general_branched, "_UNTRADED", 0):
+            with patch.object(inputs, "_UNTRADED", 0):
                 table = explore(spec, einsum, ASKED)
         else:
             with (
@@ -85,7 +86,7 @@ def test_what_takes_longer_must_need_less() -> None:
 def test_what_decides_bounds_the_search(case: MapperCase, objective: Objective) -> None:
     """The best by an objective, and by what decides between equal ones, is that of all."""
     whole = unbounded_costs(case)
-    with patch.object(general_branched, "_UNTRADED", 0):
+    with patch.object(inputs, "_UNTRADED", 0):
         found = explore(case.spec, case.einsum, replace(ASKED, objective=objective))
     assert whole.keys() == found.groups.keys()
     for form, rows in whole.items():

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 
-from fusiest.errors import SpecError
-from fusiest.pmapping import general_branched
+from fusiest.base.errors import SpecError
+from fusiest.pmapping.chains.branch import inputs
+from fusiest.pmapping.chains.branch.bounds import CostBound, Goal
+from fusiest.pmapping.chains.branch.compounds import CompoundChains, compound_terms, groups_of
+from fusiest.pmapping.chains.branch.inputs import BranchedCombiner
+from fusiest.pmapping.chains.nest_tiles import GeneralNests
+from fusiest.pmapping.chains.singles import SingleChains
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.general_bounds import CostBound, Goal
-from fusiest.pmapping.general_branched import BranchedCombiner
-from fusiest.pmapping.general_compounds import CompoundChains, compound_terms, groups_of
-from fusiest.pmapping.general_singles import SingleChains
-from fusiest.pmapping.general_tiles import GeneralNests
-from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec import Spec
 from tests.drawing.targets import ODD_SIZES
@@ -108,13 +108,13 @@ def test_a_convolution(stride: int, size: int) -> None:
         SQUARE.replace("p + r", f"{stride}*p + r").replace("q + s", f"{stride}*q + s").replace("14", f"{size}")
     )
     grouped = []
-    with patch.object(general_branched, "mirrored", lambda *a: grouped.append(a[0]) or mirrored(*a)):
+    with patch.object(inputs, "mirrored", lambda *a: grouped.append(a[0]) or mirrored(*a)):
         found = costs(spec, "E")
     assert any(len(group) > 1 for groups in grouped for group in groups)
     same(found, apart(spec, "E"))
 
 
-mirrored = general_branched.mirrored
+mirrored = inputs.mirrored
 
 
 @floors(40, meeting=0.1)

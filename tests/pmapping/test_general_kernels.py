@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from fusiest.pmapping.general_bounds import CostBound, Goal
-from fusiest.pmapping.general_branch import BoxForest, TreeChains, node_rules
-from fusiest.pmapping.general_kernels import node_costs, seldom_dominated
-from fusiest.pmapping.general_limits import Limit
-from fusiest.pmapping.general_trades import Trades, quantities
-from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.chains.branch.bounds import CostBound, Goal
+from fusiest.pmapping.chains.branch.branch_and_bound import BoxForest, TreeChains, node_rules
+from fusiest.pmapping.chains.branch.kernels import node_costs, seldom_dominated
+from fusiest.pmapping.chains.branch.trades import Trades, quantities
+from fusiest.pmapping.chains.tied_variables import Limit
+from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.pareto import Floats
 
 

@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import pytest
 
+from fusiest.pmapping.chains.branch.symmetry import images
+from fusiest.pmapping.chains.nest_tiles import GeneralNests
+from fusiest.pmapping.chains.terms import Terms
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.general_symmetry import images
-from fusiest.pmapping.general_terms import Terms
-from fusiest.pmapping.general_tiles import GeneralNests
 from tests.load_text import load_text
 
 SQUARE = """

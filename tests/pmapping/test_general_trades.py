@@ -7,9 +7,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from fusiest.pmapping import general_branched
+from fusiest.pmapping.chains.branch import inputs
+from fusiest.pmapping.chains.branch.trades import Trades, make_trades
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.general_trades import Trades, make_trades
 from fusiest.spec import Spec
 from tests.load_text import load_text
 from tests.pmapping.test_general_symmetry import SQUARE
@@ -38,8 +38,8 @@ def test_nothing_is_lost(stride: int) -> None:
         used.append(len(trades.pairs))
         return trades
 
-    with patch.object(general_branched, "make_trades", made), patch.object(general_branched, "_UNTRADED", 0):
+    with patch.object(inputs, "make_trades", made), patch.object(inputs, "_UNTRADED", 0):
         found = costs(load_text(text))
     assert sum(used) > 0
-    with patch.object(general_branched, "_UNTRADED", np.inf):
+    with patch.object(inputs, "_UNTRADED", np.inf):
         assert np.array(costs(load_text(text))) == pytest.approx(np.array(found), rel=1e-9)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusiest.pmapping.growth import Growth, Put
-from fusiest.pmapping.layers import Layer
-from fusiest.pmapping.nest import HeldTensor
-from fusiest.pmapping.problem import FOOTPRINT, TRAFFIC, Problem
+from fusiest.pmapping.lattice.growth import Growth, Put
+from fusiest.pmapping.lattice.layers import Layer
+from fusiest.pmapping.lattice.tile_problem import FOOTPRINT, TRAFFIC, Problem
+from fusiest.pmapping.nest.rules import HeldTensor
 from tests.pmapping.products import GLB, PRODUCTS, WINDOWS, make_search, shape
 
 ENERGY, BITS = 0, 1

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping import Asked, Cutoff, explore, kernels, pair_kernels
-from fusiest.pmapping.ahead import cross_little
+from fusiest.pmapping import Asked, Cutoff, explore
+from fusiest.pmapping.compile_ahead import cross_little
+from fusiest.pmapping.lattice import kernels, pair_kernels
 from fusiest.pmapping.pareto import Floats, Ints
 
 

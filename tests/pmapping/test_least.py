@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.pmapping import Asked, Table, explore, least_costs
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text

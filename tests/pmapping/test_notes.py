@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiest.pmapping.notes import ordered_by_chance, search_notes, spatial_notes
+from fusiest.pmapping.explain.notes import ordered_by_chance, search_notes, spatial_notes
 from tests.load_text import load_text
 from tests.pmapping.test_parallel import FILES, PE, PRODUCT, beside, chain
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.mapper.mapper import map
-from fusiest.report.machine import Machine
-from fusiest.report.mapped import component_rows
+from fusiest.report.data.machine import Machine
+from fusiest.report.data.mapped import component_rows
 from fusiest.show import show_text
 from fusiest.spec.dumping import dump
 from tests.drawing.targets import ODD_SIZES

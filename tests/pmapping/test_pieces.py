@@ -7,20 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fusiest.pmapping.copy import copy_placements
-from fusiest.pmapping.crossing import multiples
-from fusiest.pmapping.fused_kernels import HoldersAbove, SeedRows, assemble
-from fusiest.pmapping.fused_tiles import TileClass, split_members, with_chains
-from fusiest.pmapping.gathered import Ancestry, FusedOrigin, FusedRows, Gathered, Piece
-from fusiest.pmapping.general_orders import all_sunk
-from fusiest.pmapping.general_space import Reserved, running_sums
-from fusiest.pmapping.general_terms import Terms
-from fusiest.pmapping.kernels import pareto
-from fusiest.pmapping.layers import Layer, grow, union
-from fusiest.pmapping.placement import placements
-from fusiest.pmapping.plain import are_apart, constrained_variables, is_plain, top_fits
-from fusiest.pmapping.problem import Problem, make_problem
-from fusiest.pmapping.steps import memory_groups
+from fusiest.pmapping.chains.copy_einsum import copy_placements
+from fusiest.pmapping.chains.orders import all_sunk
+from fusiest.pmapping.chains.space import Reserved, running_sums
+from fusiest.pmapping.chains.terms import Terms
+from fusiest.pmapping.fused.by_compatibility import Ancestry, FusedOrigin, FusedRows, Gathered, Piece
+from fusiest.pmapping.fused.fused_tiles import TileClass, split_members, with_chains
+from fusiest.pmapping.fused.kernels import HoldersAbove, SeedRows, assemble
+from fusiest.pmapping.lattice.applies import are_apart, constrained_variables, is_plain, top_fits
+from fusiest.pmapping.lattice.fanout import multiples
+from fusiest.pmapping.lattice.kernels import pareto
+from fusiest.pmapping.lattice.layers import Layer, grow, union
+from fusiest.pmapping.lattice.tile_problem import Problem, make_problem
+from fusiest.pmapping.placements.open_choices import memory_groups
+from fusiest.pmapping.placements.placement import placements
 from fusiest.pmapping.table import Compatibility, FusedLoop
 from fusiest.spec import Path, Spec, bind
 from tests.load_text import load_text

@@ -9,8 +9,8 @@ import pytest
 
 import fusiest
 from fusiest.pmapping.explore import Asked, explore, paths
-from fusiest.pmapping.placement import graph_of, listed, placements
-from fusiest.pmapping.placement_graph import PlacementNode, placement_graph
+from fusiest.pmapping.placements.placement import graph_of, listed, placements
+from fusiest.pmapping.placements.placement_graph import PlacementNode, placement_graph
 from fusiest.spec import Path, Spec, architecture_names, path_nodes, placement_sets
 from fusiest.spec import architecture as arch
 from tests.load_text import load_text

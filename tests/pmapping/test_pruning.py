@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fusiest.pmapping.costs import ENERGY
-from fusiest.pmapping.lattice import Lattice
-from fusiest.pmapping.layers import Layer
-from fusiest.pmapping.outlook import Cutoff
-from fusiest.pmapping.pruning import Pruning
-from fusiest.pmapping.states import Key, Last, Place
+from fusiest.pmapping.lattice.layers import Layer
+from fusiest.pmapping.lattice.move_costs import ENERGY
+from fusiest.pmapping.lattice.pruning import Pruning
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.lattice.states import Key, Last, Place
+from fusiest.pmapping.lattice.tile_search import Lattice
 from tests.pmapping.products import DRAM, GLB, glb_stretch, in_glb, make_search, shape
 
 KEY = Key(frozenset([0]), None, (), frozenset(), frozenset())

@@ -8,7 +8,7 @@ import pytest
 
 import fusiest
 from fusiest.pmapping.explore import paths
-from fusiest.pmapping.rates import with_throughputs
+from fusiest.pmapping.reuse.throughputs import with_throughputs
 from fusiest.spec import bind
 from tests.load_text import load_text
 from tests.pmapping.fronts import equal_table

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given
 
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.roomy import alive_bits, roomy_memories
+from fusiest.pmapping.nest.no_fusion_needed import alive_bits, roomy_memories
 from fusiest.spec import Spec
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from fusiest.pmapping.explore import Asked, explore
-from fusiest.pmapping.meeting import meeting_memories
-from fusiest.pmapping.sizes import ample_memories, most_bits, sized_paths
+from fusiest.pmapping.nest.memory_sizes import ample_memories, most_bits, sized_paths
+from fusiest.pmapping.nest.shared_memories import meeting_memories
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.proving import cases

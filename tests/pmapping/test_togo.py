@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from fusiest.pmapping.costs import BUSY, ENERGY
-from fusiest.pmapping.lattice import Lattice
+from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY
+from fusiest.pmapping.lattice.tile_search import Lattice
 from fusiest.pmapping.pareto import Floats
 from tests.pmapping.products import WINDOWS, glb_stretch, in_glb, make_search, shape
 

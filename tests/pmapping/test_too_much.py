@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fusiest.errors import SpecError
-from fusiest.pmapping import placement_graph, spatial
+from fusiest.base.errors import SpecError
+from fusiest.pmapping.nest import spatial
+from fusiest.pmapping.placements import placement_graph
 from tests.load_text import load_text
 from tests.pmapping.fronts import pmappings
 

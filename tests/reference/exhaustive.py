@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.spec import Spec, bind_all, paths_of
 from tests.reference.skeletons import ReferenceLimits
 from tests.reference.tilings import Mapper, PlainCompatibility, Pmapping

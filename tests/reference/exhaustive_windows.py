@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from fusiest.errors import FusiestError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import FusiestError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import Compute, LoopTree, Nested, Node, Sequential, Storage, Temporal
 from fusiest.model import evaluate, evaluate_einsum, take_apart
 from fusiest.spec import EinsumInfo, Memory, Spec, computes, flatten

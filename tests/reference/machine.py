@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from tests.reference.backings import Backings, TensorArray, ValueArray, zeros
 from tests.reference.nest import Instance, SimulatedNest, Station, TileBox, boxes, element, size
 

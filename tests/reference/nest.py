@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.looptree import (
     Compute,
     LoopTree,
@@ -129,8 +129,8 @@ class SimulatedNest:
 def relevance(access: Access, variable: str) -> str:
     """`irrelevant`, `full` (alone in its rank) or `partial`.
 
-    >>> from fusiest.frozen import FrozenDict
-    >>> from fusiest.spec.affine import Affine
+    >>> from fusiest.base.frozen import FrozenDict
+    >>> from fusiest.spec.language.affine import Affine
     >>> access = Access("I", False, FrozenDict({"H": Affine(FrozenDict({"p": 2, "r": 1}), 0)}))
     >>> relevance(access, "p"), relevance(access, "m")
     ('partial', 'irrelevant')

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import fusiest
-from fusiest.spec.binding import bind
+from fusiest.spec.hardware.binding import bind
 from fusiest.spec.spec import Spec
 from tests.model.test_model_vs_simulator import run
 from tests.reference.late import most_held

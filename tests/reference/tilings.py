@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fusiest.errors import SpecError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import Compute, Node, Spatial, Storage, Temporal, Toll
 from fusiest.model import EinsumNest, TreeNode, action_counts, build_nest, count_accesses, leak_power, reservations
 from fusiest.spec import Path, Spec, bind_all

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import fusiest
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
+from fusiest.mapper.results.result import Result
 from fusiest.report import Subject, report_html, subject_of
-from fusiest.report.unfused import unfused_optimum
-from fusiest.spec.loading import load_texts
+from fusiest.report.data.unfused import unfused_optimum
+from fusiest.spec.reading.loading import load_texts
 
 HOSTILE = "</script><img src=x onerror=document.title='hit'>&amp;%{x}"
 TRADEOFF = Path(__file__).parent / "tradeoff.yaml"

@@ -9,13 +9,13 @@ import pytest
 
 import fusiest
 from fusiest.comparison import Comparison, read_result
-from fusiest.mapper.document import spec_and_hash
-from fusiest.mapper.result import Mapping, Result, Stats
+from fusiest.mapper.results.document import spec_and_hash
+from fusiest.mapper.results.result import Mapping, Result, Stats
 from fusiest.report import Subject, report_html
-from fusiest.report.comparison import comparison_html
-from fusiest.report.front import used_bytes
+from fusiest.report.charts.front import used_bytes
+from fusiest.report.comparison_page import comparison_html
 from fusiest.show import si
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from tests.report.browsing import NEEDS_CHROMIUM, THEMES, WIDTHS, OpenPage, browser, opened, point
 from tests.report.contrast import HEAT, READABLE, TEXTS, contrast
 from tests.report.subjects import chain_page, gpt3_page, page, slope, tradeoff

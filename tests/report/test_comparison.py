@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusiest.comparison import Comparison, read_result
-from fusiest.report.comparison import comparison_html, page_data
+from fusiest.report.comparison_page import comparison_html, page_data
 from tests.command_line import run
 from tests.report.subjects import HOSTILE, tradeoff
 from tests.report.test_page import data_of

@@ -9,7 +9,7 @@ import pytest
 
 import fusiest
 from fusiest.report import report_html, subject_of
-from fusiest.report.component_costs import cost_section
+from fusiest.report.data.component_costs import cost_section
 from fusiest.spec import Spec
 from tests.report.test_page import data_of
 

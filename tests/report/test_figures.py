@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fusiest.errors import FusiestError
-from fusiest.report.chart import Bars, Cloud, Line, Points, Series
-from fusiest.report.data import all_charts
-from fusiest.report.figures import _STYLE, drawn, picture, write_charts
-from fusiest.report.placing import placed
+from fusiest.base.errors import FusiestError
+from fusiest.report.charts.chart import Bars, Cloud, Line, Points, Series
+from fusiest.report.charts.figures import _STYLE, drawn, picture, write_charts
+from fusiest.report.charts.placing import placed
+from fusiest.report.data.whole import all_charts
 from tests.report.subjects import tradeoff
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import fusiest
-from fusiest.report.chart import Points
-from fusiest.report.data import page_data
-from fusiest.report.front import front_charts, used_bytes
+from fusiest.report.charts.chart import Points
+from fusiest.report.charts.front import front_charts, used_bytes
+from fusiest.report.data.whole import page_data
 from fusiest.show import bits
 from tests.report.subjects import slope, tradeoff
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiest.report.chart import ChartBox, Edge, Graph
-from fusiest.report.layout import Arrangement, arranged
+from fusiest.report.charts.chart import ChartBox, Edge, Graph
+from fusiest.report.charts.layout import Arrangement, arranged
 
 pytest.importorskip("dukpy")
 

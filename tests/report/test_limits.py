@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError
+from fusiest.base.errors import FusiestError
 from fusiest.mapper.options import Options
-from fusiest.mapper.result import Result
+from fusiest.mapper.results.result import Result
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
-from fusiest.report import unfused
-from fusiest.report.chart import Points
-from fusiest.report.data import all_charts, page_data
-from fusiest.report.limits import Rate, limits, rates, shares
-from fusiest.report.machine import Machine
-from fusiest.report.unfused import unfused_optimum
-from fusiest.spec.loading import load_texts
+from fusiest.report.charts.chart import Points
+from fusiest.report.data import unfused
+from fusiest.report.data.limits import Rate, limits, rates, shares
+from fusiest.report.data.machine import Machine
+from fusiest.report.data.unfused import unfused_optimum
+from fusiest.report.data.whole import all_charts, page_data
+from fusiest.spec.reading.loading import load_texts
 from tests.report.subjects import TRADEOFF, gpt3, tradeoff
 
 

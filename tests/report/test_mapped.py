@@ -8,9 +8,9 @@ import pytest
 
 import fusiest
 from fusiest.mapper.options import Options
-from fusiest.report.background import Background
-from fusiest.report.mapped import component_rows, mapped, origin, spec_texts
-from fusiest.spec.loading import load_texts
+from fusiest.report.data.background import Background
+from fusiest.report.data.mapped import component_rows, mapped, origin, spec_texts
+from fusiest.spec.reading.loading import load_texts
 from tests.command_line import run
 from tests.report.subjects import gpt3, tradeoff
 from tests.report.test_page import SMALL, data_of

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import fusiest
-from fusiest.mapper.result import Result
-from fusiest.report import data as report_data
+from fusiest.mapper.results.result import Result
 from fusiest.report import report_html
-from fusiest.report.data import Subject, kept_views
+from fusiest.report.data import whole as report_data
+from fusiest.report.data.whole import Subject, kept_views
 from fusiest.report.page import LIBRARIES, asset, json_text, library
 from tests.command_line import run
 from tests.report.subjects import HOSTILE, gpt3_page, page, tradeoff

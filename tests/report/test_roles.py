@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 
 import fusiest
 from fusiest.model.evaluate import take_apart
-from fusiest.report.background import Background
-from fusiest.report.chart import Bars
-from fusiest.report.costs import COMPUTE, LEAK, PARTIAL
-from fusiest.report.names import MOST_OF_A_ROLE, Names
-from fusiest.report.palette import PALETTES, PLAIN, colour
-from fusiest.report.roles import Role, energy_shares, tensor_roles
-from fusiest.report.view import mapping_charts
-from fusiest.spec.loading import load_texts
+from fusiest.report.charts.chart import Bars
+from fusiest.report.charts.colours import MOST_OF_A_ROLE, Names
+from fusiest.report.charts.palette import PALETTES, PLAIN, colour
+from fusiest.report.data.background import Background
+from fusiest.report.data.energy_and_time import COMPUTE, LEAK, PARTIAL
+from fusiest.report.data.roles import Role, energy_shares, tensor_roles
+from fusiest.report.data.view import mapping_charts
+from fusiest.spec.reading.loading import load_texts
 from tests.report.subjects import gpt3, tradeoff
 from tests.strategies import Case, cases
 

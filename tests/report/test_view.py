@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import fusiest
-from fusiest.mapper.result import Mapping, Result, Stats
+from fusiest.mapper.results.result import Mapping, Result, Stats
 from fusiest.model.evaluate import take_apart
 from fusiest.model.fusion import backing_memories
 from fusiest.report import Subject, subject_of
-from fusiest.report.background import Background
-from fusiest.report.chart import Bars, Chart, Graph, Heat
-from fusiest.report.data import page_data, views
-from fusiest.report.limits import limits, rates, traffic_bits
-from fusiest.report.machine import Machine
+from fusiest.report.charts.chart import Bars, Chart, Graph, Heat
+from fusiest.report.data.background import Background
+from fusiest.report.data.limits import limits, rates, traffic_bits
+from fusiest.report.data.machine import Machine
+from fusiest.report.data.view import mapping_charts, mapping_view
+from fusiest.report.data.whole import page_data, views
 from fusiest.report.page import json_text
-from fusiest.report.view import mapping_charts, mapping_view
 from tests.reference.nest import nests
 from tests.reference.occupancy import peaks
 from tests.report.subjects import gpt3, tradeoff

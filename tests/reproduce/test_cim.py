@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import fusiest
+from fusiest.experiments.reproduce.cim.chips import CHIPS, EXCEPTIONS
+from fusiest.experiments.reproduce.cim.cim import cim_output, compare
+from fusiest.experiments.reproduce.cim.published import ChipCondition, Published, bundled_values, values_of_file
 from fusiest.mapper.mapper import run as search
 from fusiest.mapper.options import Options
-from fusiest.reproduce.cim import cim_output, compare
-from fusiest.reproduce.cim_chips import CHIPS, EXCEPTIONS
-from fusiest.reproduce.cim_published import ChipCondition, Published, bundled_values, values_of_file
 from fusiest.spec import find_file, load_texts
 from tests.command_line import run
 

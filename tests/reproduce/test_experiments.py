@@ -13,24 +13,15 @@ import numpy as np
 import pytest
 
 from fusiest import load, map
-from fusiest.errors import FusiestError, SpecError
-from fusiest.reproduce import (
-    ablation,
-    convergence,
-    edge,
-    edge_transformer,
-    energy_breakdown,
-    fusion_sets,
-    mapping,
-    pieces,
-    scaling,
-    searching,
-)
-from fusiest.reproduce.convergence_summary import above
-from fusiest.reproduce.names import EXPERIMENTS
-from fusiest.reproduce.output import Output, write
-from fusiest.reproduce.pieces import Study
-from fusiest.reproduce.run import chosen, reproduce
+from fusiest.base.errors import FusiestError, SpecError
+from fusiest.experiments.reproduce import ablation, convergence, gpt3_mapping, pieces, searching, time_per_einsum
+from fusiest.experiments.reproduce.convergence_page import above
+from fusiest.experiments.reproduce.edge import cases as edge
+from fusiest.experiments.reproduce.edge import energy_breakdown, fusion_sets, transformer
+from fusiest.experiments.reproduce.experiment_names import EXPERIMENTS
+from fusiest.experiments.reproduce.experiment_output import Output, write
+from fusiest.experiments.reproduce.pieces import Study
+from fusiest.experiments.reproduce.run import chosen, reproduce
 from tests.command_line import run
 
 SMALL = {"N_EINSUMS": 2, "M": 64, "KN": 64}
@@ -109,9 +100,9 @@ def test_no_time_left(tmp_path: Path) -> None:
 
 
 def test_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling, "QUICK_COUNTS", (1, 2))
+    monkeypatch.setattr(time_per_einsum, "QUICK_COUNTS", (1, 2))
     study = Study(tmp_path, quick=True, times=5.0, runs=2)
-    rows, text = files(study, "scaling", scaling.run(study, {"M": 64, "KN": 64}))
+    rows, text = files(study, "scaling", time_per_einsum.run(study, {"M": 64, "KN": 64}))
     ours = [row for row in rows if row["mapper"] == "fusiest"]
     assert [row["einsums"] for row in ours] == ["1", "2"]
     assert all(float(row["seconds"]) > 0 for row in ours)
@@ -121,15 +112,15 @@ def test_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scaling_counts_timeouts_as_the_paper() -> None:
     """Also their time: that of evaluations, as long as fusiest's, which spends half of its time on them."""
     ours = {"seconds": 2.0, "exploring": 1.0, "edp": 1.0}
-    assert scaling._seconds([3.0, None], 1, ours, 2) == 2.5
-    assert scaling._seconds([None, None], 2, ours, 2) is None
-    assert scaling._seconds([None, None, 5.0], 2, ours, 3) is None
+    assert time_per_einsum._seconds([3.0, None], 1, ours, 2) == 2.5
+    assert time_per_einsum._seconds([None, None], 2, ours, 2) is None
+    assert time_per_einsum._seconds([None, None, 5.0], 2, ours, 3) is None
 
 
 def test_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    monkeypatch.setattr(gpt3_mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
     study = Study(tmp_path, quick=True)
-    rows, text = files(study, "mapping", mapping.run(study))
+    rows, text = files(study, "mapping", gpt3_mapping.run(study))
     assert len(rows) == 10
     assert {row["holds"] for row in rows} <= {"True", "False"}
     assert next(row for row in rows if "cores" in row["observation"])["holds"] == "True"
@@ -145,7 +136,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 
 def test_edge_transformer(short: Study) -> None:
-    rows, text = files(short, "edge-transformer", edge_transformer.run(short))
+    rows, text = files(short, "edge-transformer", transformer.run(short))
     edp = {(row["tokens"], row["dataflow"]): float(row["edp"]) for row in rows if row["mac_energy"] == "per MAC"}
     assert len(edp) == 8
     for (tokens, _), value in edp.items():
@@ -206,9 +197,9 @@ def test_an_interrupted_search_leaves_no_piece(tmp_path: Path, monkeypatch: pyte
     """It may have found a mapping, but not the optimum that the experiment would take it for."""
     spec = load("simple", "matmuls", N_EINSUMS=1, M=8, KN=8)
     monkeypatch.setattr(searching, "run", lambda *_: replace(map(spec, jobs=1), optimal=False, stopped="interrupt"))
-    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    monkeypatch.setattr(gpt3_mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
     with pytest.raises(KeyboardInterrupt):
-        mapping.run(Study(tmp_path, quick=True))
+        gpt3_mapping.run(Study(tmp_path, quick=True))
     assert not list(tmp_path.rglob("*.json"))
 
 
@@ -250,7 +241,7 @@ def test_pieces_in_processes(tmp_path: Path, jobs: int) -> None:
 def test_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
+    monkeypatch.setattr(gpt3_mapping, "QUICK", {"BATCH_SIZE": 1, "N_TOKENS": 128})
     out = tmp_path / "results"
     status, printed, progress = run(capsys, "reproduce", "mapping", "--quick", "--out", str(out))
     assert status == 0

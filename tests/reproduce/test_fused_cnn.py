@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fusiest import load
+from fusiest.experiments.reproduce.cnn import fused_cnn
+from fusiest.experiments.reproduce.cnn.layer_counts import StackCount, best_cuts, count_stacks, layers_apart, map_bytes
+from fusiest.experiments.reproduce.pieces import Study
 from fusiest.mapper import image_variables
-from fusiest.reproduce import fused_cnn
-from fusiest.reproduce.fused_cnn_counts import StackCount, best_cuts, count_stacks, layers_apart, map_bytes
-from fusiest.reproduce.pieces import Study
 from fusiest.spec import DepthFirst, Spec
 from tests.reproduce.test_experiments import files
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiest.errors import Located, Source, SpecError
-from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import Affine, Constraint
+from fusiest.base.errors import Located, Source, SpecError
+from fusiest.base.frozen import FrozenDict
+from fusiest.spec.language.affine import Affine, Constraint
 
 names = st.sampled_from(["p", "q", "r", "n0"])
 coefficients = st.integers(-9, 9).filter(bool)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.show import einsum_line
-from fusiest.spec.analysis import EinsumInfo
-from fusiest.spec.scope import tensor_set
+from fusiest.spec.language.scope import tensor_set
 from fusiest.spec.spec import Spec
+from fusiest.spec.workload.analysis import EinsumInfo
 from tests.load_text import load_text
 
 CHAIN = """\

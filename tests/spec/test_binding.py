@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.spec import BoundComponent, BoundDimension, architecture_names, bind
 from fusiest.spec import architecture as arch
 from fusiest.spec import spec as spec_module
-from fusiest.spec.actions import Action
-from fusiest.spec.analysis import EinsumNames
-from fusiest.spec.placement import PlacementSets, placement_sets
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.hardware.placement_sets import PlacementSets, placement_sets
 from fusiest.spec.spec import Spec
+from fusiest.spec.workload.analysis import EinsumNames
 from tests.load_text import load_text
 
 WORKLOAD = """\

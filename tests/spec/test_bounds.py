@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiest.errors import SpecError
-from fusiest.frozen import FrozenDict
-from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.bounds import Box, EmptySpace, bounding_box, bounds_budget
+from fusiest.base.errors import SpecError
+from fusiest.base.frozen import FrozenDict
+from fusiest.spec.language.affine import Affine, Constraint
+from fusiest.spec.workload.variable_bounds import Box, EmptySpace, bounding_box, bounds_budget
 
 NAMES = ("p", "q", "r")
 LIMIT = 6

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fusiest.base.errors import SpecError
 from fusiest.components import estimate, find_class
-from fusiest.errors import SpecError
 from fusiest.spec.dumping import dump
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
 
 NODES = """

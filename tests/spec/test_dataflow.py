@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from fusiest.errors import SpecError
-from fusiest.spec.architecture import Memory, Tensors, WrittenTensors
+from fusiest.base.errors import SpecError
 from fusiest.spec.dumping import dump
+from fusiest.spec.hardware.architecture import Memory, Tensors, WrittenTensors
 from tests.load_text import load_text
 
 ARCH = """\

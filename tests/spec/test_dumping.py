@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import nodes as tree
 from fusiest.spec import architecture as arch
-from fusiest.spec.actions import Action
-from fusiest.spec.affine import Affine, Constraint
 from fusiest.spec.dumping import dump, dump_mapping
-from fusiest.spec.expressions import Word
-from fusiest.spec.limits import LARGEST, SMALLEST
-from fusiest.spec.loading import bundled
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.language.affine import Affine, Constraint
+from fusiest.spec.language.expressions import Word
+from fusiest.spec.language.ranges import LARGEST, SMALLEST
+from fusiest.spec.reading.loading import bundled
 from fusiest.spec.spec import Spec
-from fusiest.spec.workload import Einsum, EinsumRenames, Rename, TensorAccess, Workload
+from fusiest.spec.workload.einsums import Einsum, EinsumRenames, Rename, TensorAccess, Workload
 from tests.load_text import load_text
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fusiest
-from fusiest.spec.architecture import Component, Memory, flatten
-from fusiest.spec.loading import load_texts
+from fusiest.spec.hardware.architecture import Component, Memory, flatten
+from fusiest.spec.reading.loading import load_texts
 
 
 def sizes(spec: fusiest.Spec) -> dict[str, object]:

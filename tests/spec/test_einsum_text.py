@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.errors import SpecError
-from fusiest.spec.binding import bind
+from fusiest.base.errors import SpecError
 from fusiest.spec.dumping import dump
-from fusiest.spec.einsum_text import ParsedEinsum, parse_einsum
+from fusiest.spec.hardware.binding import bind
+from fusiest.spec.language.einsum_text import ParsedEinsum, parse_einsum
 from tests.load_text import load_text
 
 WORKLOAD = """

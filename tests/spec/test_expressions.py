@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.errors import Located, Source, SpecError
-from fusiest.spec.expressions import (
+from fusiest.base.errors import Located, Source, SpecError
+from fusiest.spec.language.expressions import (
     NameSet,
     Record,
     Universe,
@@ -252,7 +252,7 @@ def test_arrays_are_combined_element_by_element() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, fusiest.spec.expressions; sys.exit('numpy' in sys.modules)"
+    code = "import sys, fusiest.spec.language.expressions; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

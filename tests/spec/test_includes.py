@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError, SpecWarning
-from fusiest.spec.includes import project_folder
-from fusiest.spec.loading import load_texts
+from fusiest.base.errors import SpecError, SpecWarning
+from fusiest.spec.reading.includes import project_folder
+from fusiest.spec.reading.loading import load_texts
 
 ARCH = """
 arch:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError
-from fusiest.spec import workload
+from fusiest.base.errors import SpecError
+from fusiest.spec.workload import einsums
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_errors_name_a_file_by_its_shorter_name(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_workload_has_so_many_einsums_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "MOST_EINSUMS", 2)
+    monkeypatch.setattr(einsums, "MOST_EINSUMS", 2)
     (tmp_path / "w.yaml").write_text('workload:\n  rank_sizes: {M: 2}\n  bits_per_value: {All: 8}\n  einsums:\n'
                                      '  - "B[m] = A[m]"\n  - ["C[m] = B[m]",\n     "D[m] = C[m]"]\n')  # fmt: skip
     with pytest.raises(SpecError, match=r"w\.yaml:7: a workload may have 2 Einsums at most"):

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from fusiest.base.errors import SpecError
 from fusiest.components import estimate
-from fusiest.errors import SpecError
 from fusiest.spec import BoundComponent
-from fusiest.spec.costs import ComponentCosts, filled
 from fusiest.spec.dumping import dump
-from fusiest.spec.loading import load_texts
+from fusiest.spec.hardware.costs import ComponentCosts, filled
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
 
 ARCH = """
@@ -50,7 +50,7 @@ def costs(found: Spec) -> dict[str, ComponentCosts]:
 
 
 def bound(found: Spec, einsum: str = "B") -> dict[str, BoundComponent]:
-    from fusiest.spec.binding import bind_all
+    from fusiest.spec.hardware.binding import bind_all
 
     return bind_all(found, found.info.einsums[einsum])
 

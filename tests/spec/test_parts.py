@@ -7,9 +7,9 @@ import re
 import pytest
 
 import fusiest
-from fusiest.spec.loading import load_texts
-from fusiest.spec.part import part_of
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
+from fusiest.spec.workload.part import part_of
 
 HEAD = """
 workload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.spec import BoundComponent, architecture_names, bind
 from fusiest.spec.dumping import dump
 from fusiest.spec.spec import Spec

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import fusiest
-from fusiest.spec.workload import Workload
+from fusiest.spec.workload.einsums import Workload
 
 
 def _spec(size: int = 16) -> fusiest.Spec:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiest.errors import SpecError
-from fusiest.spec.template import render, undeclared
-from fusiest.spec.template_values import plain
+from fusiest.base.errors import SpecError
+from fusiest.spec.reading.template import render, undeclared
+from fusiest.spec.reading.template_values import plain
 
 DEFINES: dict[str, object] = {"N": 3, "NAME": "abc", "TABLE": {"keep": "All", "may": ["A", 1]}, "FLAG": True}
 
@@ -284,8 +284,8 @@ BOMBS = {
 }
 CHILD = """
 import sys
-from fusiest.errors import SpecError
-from fusiest.spec.template import render, undeclared
+from fusiest.base.errors import SpecError
+from fusiest.spec.reading.template import render, undeclared
 text = sys.stdin.read()
 try:
     render(text, "f", {})
@@ -306,7 +306,7 @@ def _limit() -> None:
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_end_in_an_error(name: str) -> None:
     """Each in a process of its own with 5 s of processor time and 1 GiB of memory."""
-    source = str(Path(sys.modules["fusiest.errors"].__file__ or "").parents[1])
+    source = str(Path(sys.modules["fusiest.base.errors"].__file__ or "").parents[1])
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
         input=BOMBS[name], env={"PYTHONPATH": source}, capture_output=True, text=True, check=False,

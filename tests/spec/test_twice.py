@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError, SpecWarning
+from fusiest.base.errors import SpecError, SpecWarning
 from fusiest.spec.dumping import dump
 from tests.load_text import load_text
 

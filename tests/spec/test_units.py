@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import fusiest
+from fusiest.base.units import UNITS, read_quantity, without_units
 from fusiest.spec import Path, bind
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
-from fusiest.units import UNITS, read_quantity, without_units
 
 SPEC = """
 arch:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fusiest.errors import SpecError
-from fusiest.spec.binding import bind
+from fusiest.base.errors import SpecError
 from fusiest.spec.dumping import dump
-from fusiest.spec.loading import load_texts
+from fusiest.spec.hardware.binding import bind
+from fusiest.spec.language.variables import Variables, split, value_of
+from fusiest.spec.reading.loading import load_texts
 from fusiest.spec.spec import Spec
-from fusiest.spec.variables import Variables, split, value_of
 
 TEXT = """
 variables: {{{top}}}

@@ -11,10 +11,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiest.errors import Located, Source, SpecError
-from fusiest.spec import fields, textfile, yamlfile
-from fusiest.spec.textfile import text_of_file
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
+from fusiest.base.errors import Located, Source, SpecError
+from fusiest.spec.language import fields
+from fusiest.spec.reading import textfile, yamlfile
+from fusiest.spec.reading.textfile import text_of_file
+from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes
 
 
 def data(node: YamlNode) -> object:

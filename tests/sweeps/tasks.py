@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from fusiest.sweeps.attempt import Outcome, SweepTask, attempt
-from fusiest.sweeps.store import packed
+from fusiest.sweeps.runs.attempt import Outcome, SweepTask, attempt
+from fusiest.sweeps.store.store import packed
 
 
 def misbehave(task: SweepTask) -> Outcome:

@@ -6,9 +6,9 @@ import pytest
 
 import fusiest
 from fusiest.report import Subject, report_html
-from fusiest.report.unfused import unfused_optimum
-from fusiest.report.waterfall import MOST_SETS, waterfall_charts
-from fusiest.sweeps.advice import binding, changes, whole_advice
+from fusiest.report.charts.waterfall import MOST_SETS, waterfall_charts
+from fusiest.report.data.unfused import unfused_optimum
+from fusiest.sweeps.views.advice import binding, changes, whole_advice
 from tests.load_text import load_text
 from tests.report.test_page import data_of
 from tests.sweeps.test_random_sweeps import Here

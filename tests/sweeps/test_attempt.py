@@ -9,10 +9,10 @@ import pytest
 
 import fusiest.mapper
 from fusiest import load
-from fusiest.errors import FusiestError, InternalError
+from fusiest.base.errors import FusiestError, InternalError
 from fusiest.mapper import Options, Result, SizeFront
-from fusiest.sweeps.attempt import SearchTask, attempt
-from fusiest.sweeps.shelf import own_shelf
+from fusiest.sweeps.reuse.table_cache import own_shelf
+from fusiest.sweeps.runs.attempt import SearchTask, attempt
 
 
 @pytest.mark.parametrize(

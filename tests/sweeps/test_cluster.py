@@ -19,10 +19,10 @@ import pytest
 
 import fusiest
 from fusiest.sweeps import Store
-from fusiest.sweeps.cluster import ClusterHands
-from fusiest.sweeps.clusterfile import load_cluster
-from fusiest.sweeps.upkeep import check_store
-from fusiest.sweeps.workers import RunLimits
+from fusiest.sweeps.runs.cluster import ClusterHands
+from fusiest.sweeps.runs.clusterfile import load_cluster
+from fusiest.sweeps.runs.dask_worker import RunLimits
+from fusiest.sweeps.store.upkeep import check_store
 from tests.command_line import run
 from tests.proving import PROVE
 
@@ -30,9 +30,9 @@ ROOT = Path(__file__).parents[2]
 SIZES = 60
 DRIVER = f"""
 import sys, fusiest
-from fusiest.errors import FusiestError
+from fusiest.base.errors import FusiestError
 from fusiest.sweeps import Reuse, session
-from fusiest.sweeps.workers import RunLimits
+from fusiest.sweeps.runs.dask_worker import RunLimits
 session.RunLimits = lambda time, memory: RunLimits(time, memory, "tests.sweeps.tasks:quick")
 sizes = [10_000 + i for i in range({SIZES})]
 sweep = fusiest.sweep(arch="simple", workloads=["matmuls"], parameters={{"GlobalBufferSize": sizes}}, objective="edp",

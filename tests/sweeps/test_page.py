@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusiest.sweeps import Answer, Design, RunRow, unproven_words
-from fusiest.sweeps.sweepfile import SweptWorkload
+from fusiest.sweeps.file.sweepfile import SweptWorkload
 from tests.command_line import run
 from tests.report.test_page import data_of
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.spec import flatten
-from fusiest.sweeps.chips import Chips
-from fusiest.sweeps.componentfields import with_field
-from fusiest.sweeps.designs import Designs, RuledOut
+from fusiest.sweeps.file.component_fields import with_field
+from fusiest.sweeps.file.design_specs import Chips
+from fusiest.sweeps.file.designs import Designs, RuledOut
+from fusiest.sweeps.file.sweepfile import SweepFile, label_of, load_sweep, make_sweep
 from fusiest.sweeps.session import Sweep
-from fusiest.sweeps.sweepfile import SweepFile, label_of, load_sweep, make_sweep
 from tests.command_line import run
 
 SWEEP = """

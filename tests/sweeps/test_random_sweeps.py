@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fusiest
-from fusiest.mapper.result import Result
-from fusiest.pmapping.diagnose import NoMapping
-from fusiest.spec.architecture import flatten
+from fusiest.mapper.results.result import Result
+from fusiest.pmapping.explain.why_none import NoMapping
+from fusiest.spec.hardware.architecture import flatten
 from fusiest.sweeps import Reuse, Store
-from fusiest.sweeps.answers import Answer
-from fusiest.sweeps.attempt import Outcome, SearchTask, SweepTask, attempt
-from fusiest.sweeps.bounds import least_costs
-from fusiest.sweeps.driver import Driver, run_all
-from fusiest.sweeps.figures import DesignFigures, best_designs, design_figures
-from fusiest.sweeps.parameters import Figure
-from fusiest.sweeps.shelf import own_shelf
-from fusiest.sweeps.sweepfile import make_sweep
+from fusiest.sweeps.file.parameters import Figure
+from fusiest.sweeps.file.sweepfile import make_sweep
+from fusiest.sweeps.reuse.design_bounds import least_costs
+from fusiest.sweeps.reuse.table_cache import own_shelf
+from fusiest.sweeps.runs.attempt import Outcome, SearchTask, SweepTask, attempt
+from fusiest.sweeps.runs.driver import Driver, run_all
+from fusiest.sweeps.views.answers import Answer
+from fusiest.sweeps.views.best_designs import DesignFigures, best_designs, design_figures
 from tests.proving import PROVE, cases
 
 compared: Counter[str] = Counter()

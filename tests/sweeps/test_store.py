@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError, SpecError
+from fusiest.base.errors import FusiestError, SpecError
 from fusiest.mapper.options import Options
 from fusiest.sweeps import RunRow, Store
-from fusiest.sweeps.canonical import run_form
-from fusiest.sweeps.store import packed, write_object
-from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
+from fusiest.sweeps.reuse.canonical import run_form
+from fusiest.sweeps.store.store import packed, write_object
+from fusiest.sweeps.store.upkeep import check_store, collect_garbage, export_store, merge_stores
 from tests.command_line import run
 
 EDP = Options(objective=("edp",))
@@ -72,7 +72,7 @@ arch:
 
 def test_hashes_are_the_same_in_every_process(tmp_path: Path) -> None:
     code = (
-        "import fusiest\nfrom fusiest.mapper.options import Options\nfrom fusiest.sweeps.canonical import run_form\n"
+        "import fusiest\nfrom fusiest.mapper.options import Options\nfrom fusiest.sweeps.reuse.canonical import run_form\n"
         "print(run_form(fusiest.load('tpu_v4i', 'gpt3_6.7B', BATCH_SIZE=1, N_TOKENS=64), Options()).hash)"
     )
     found = {
@@ -231,7 +231,7 @@ def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None
 def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path / "runs") as store:
         store.put(ROW, packed({"a": 1}))
-    monkeypatch.setattr("fusiest.sweeps.store.os.access", lambda *_: False)
+    monkeypatch.setattr("fusiest.sweeps.store.store.os.access", lambda *_: False)
     with Store(tmp_path / "runs", create=False) as kept, Store(tmp_path / "mine") as mine:
         assert check_store(kept) == []
         assert merge_stores(mine, kept) == 1

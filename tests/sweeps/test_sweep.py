@@ -17,18 +17,18 @@ from unittest import mock
 import pytest
 
 import fusiest
-from fusiest.errors import FusiestError, SpecError
+from fusiest.base.errors import FusiestError, SpecError
 from fusiest.mapper import Options, Prior
 from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
-from fusiest.sweeps import children as children_module
-from fusiest.sweeps.canonical import run_form
-from fusiest.sweeps.chips import Chips
-from fusiest.sweeps.componentfields import with_field
-from fusiest.sweeps.designs import Designs
-from fusiest.sweeps.shelf import Shelf
-from fusiest.sweeps.sweepfile import make_sweep
-from fusiest.sweeps.upkeep import check_store
+from fusiest.sweeps.file.component_fields import with_field
+from fusiest.sweeps.file.design_specs import Chips
+from fusiest.sweeps.file.designs import Designs
+from fusiest.sweeps.file.sweepfile import make_sweep
+from fusiest.sweeps.reuse.canonical import run_form
+from fusiest.sweeps.reuse.table_cache import Shelf
+from fusiest.sweeps.runs import children as children_module
+from fusiest.sweeps.store.upkeep import check_store
 from tests.command_line import run
 
 FIELDS = {
@@ -53,7 +53,7 @@ def test_runs_equal_map(tmp_path: Path) -> None:
             )
             read = next(n for n in spec.arch.nodes if n.name == "MainMemory").actions
             faster = tuple(
-                fusiest.spec.architecture.Action(
+                fusiest.spec.hardware.architecture.Action(
                     name=a.name, energy=a.energy,
                     throughput=answer.design.values["MainMemory.read.throughput"] if a.name == "read" else a.throughput,
                 )
@@ -219,7 +219,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 SIGNALLED = """
 import os, signal, sys
 from fusiest.cli import main
-from fusiest.sweeps.store import Store
+from fusiest.sweeps.store.store import Store
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores Ctrl-C
 put, kept, how = Store.put, [], int(sys.argv.pop(1))

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, run, tables, window_turns
-from fusiest.mapper import window_plans as plans
+from fusiest.mapper import Options, run, tables
+from fusiest.mapper.windows import interleavings
+from fusiest.mapper.windows import window_plans as plans
 from fusiest.pmapping import Asked, Table, TurnRows, TurnsAsked
 from fusiest.spec import Memory
 from fusiest.sweeps import Reuse, Store
-from fusiest.sweeps.bounds import LeastCosts
-from fusiest.sweeps.driver import Driver, run_all
+from fusiest.sweeps.file.sweepfile import make_sweep
+from fusiest.sweeps.reuse.design_bounds import LeastCosts
+from fusiest.sweeps.reuse.windowing import least_of_run, run_options
+from fusiest.sweeps.runs.driver import Driver, run_all
 from fusiest.sweeps.session import Running, Sweep
-from fusiest.sweeps.sweepfile import make_sweep
-from fusiest.sweeps.windowing import least_of_run, run_options
 from tests.load_text import load_text
 from tests.mapper.test_windows import ARCH, BLOCK, PAIR
 from tests.sweeps.test_random_sweeps import Here
@@ -67,14 +68,14 @@ def test_which_windows_are_looked_for(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_tables_below_windows_serve_all_bandwidths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is explored once for four bandwidths of two memories, and every run is what `map` gives. Other sizes have others."""
     explored = Counter[object]()
-    explore = window_turns.turn_rows
+    explore = interleavings.turn_rows
 
     def counted(spec: fusiest.Spec, name: str, asked: TurnsAsked) -> TurnRows:
         size = next(str(n.size) for n in spec.require_arch().nodes if isinstance(n, Memory) and n.name == "Buf")
         explored[size, name, replace(asked, most=0)] += 1
         return explore(spec, name, asked)
 
-    monkeypatch.setattr(window_turns, "turn_rows", counted)
+    monkeypatch.setattr(interleavings, "turn_rows", counted)
     rates = {"DRAM.read.throughput": [1, 3], "Buf.write.throughput": [8, 2], "Buf.size": [120, 90]}
     sweep = make_sweep(fields(tmp_path, parameters=rates))
     with Store(tmp_path / "runs") as store:

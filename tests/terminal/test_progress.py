@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusiest.mapper.progress import Step
-from fusiest.terminal.progress import ProgressLine
+from fusiest.terminal.progress_line import ProgressLine
 from tests.terminal.streams import Terminal
 
 STEPS = [Step("exploring", f"E{i} has 12 pmappings", i, 50) for i in range(1, 51)] + [

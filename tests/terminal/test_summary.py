@@ -8,9 +8,9 @@ import re
 import pytest
 
 import fusiest
-from fusiest.mapper.result import Result
+from fusiest.mapper.results.result import Result
 from fusiest.show import bits, si
-from fusiest.spec.loading import load_texts
+from fusiest.spec.reading.loading import load_texts
 from fusiest.terminal.console import render
 from fusiest.terminal.summary import MOST_POINTS, chosen_points, consumers, evaluation_parts, result_parts
 from tests.terminal.streams import Terminal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.timeloop import TimeloopImport, import_timeloop
 from tests.timeloop.descriptions import PROBLEM, TABLES, write
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.timeloop import import_timeloop
 from tests.command_line import run
 from tests.timeloop.descriptions import MAPPING, NODES, PROBLEM, PROCESSED, TABLES, write

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.errors import InvalidMapping
+from fusiest.base.errors import InvalidMapping
 from fusiest.timeloop import TimeloopImport, import_timeloop
-from fusiest.timeloop.nest import FactorLoop
-from fusiest.timeloop.problem import DataSpace
+from fusiest.timeloop.mapping_to_tree import FactorLoop
+from fusiest.timeloop.problem_to_einsum import DataSpace
 from tests.timeloop.descriptions import write
 
 CASES = int(os.environ.get("FUSIEST_TIMELOOP_CASES", "60"))

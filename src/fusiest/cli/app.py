@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from fusiest import interrupt
-from fusiest.cli.advise import advise_command
+from fusiest.base import interrupt
+from fusiest.base.errors import FusiestError, OutOfMemory
 from fusiest.cli.checked import CheckedCommand
-from fusiest.cli.compare import compare_command
-from fusiest.cli.components import components_command
-from fusiest.cli.evaluate import evaluate_command
-from fusiest.cli.import_network import import_command
-from fusiest.cli.map import map_command
+from fusiest.cli.commands.advise import advise_command
+from fusiest.cli.commands.compare import compare_command
+from fusiest.cli.commands.components import components_command
+from fusiest.cli.commands.evaluate import evaluate_command
+from fusiest.cli.commands.import_network import import_command
+from fusiest.cli.commands.map import map_command
+from fusiest.cli.commands.report import report_command
+from fusiest.cli.commands.reproduce import reproduce_command
+from fusiest.cli.commands.show import list_command, show_command
+from fusiest.cli.commands.store import store_command
+from fusiest.cli.commands.sweep import sweep_command
 from fusiest.cli.output import complain, echo, interruptible, warnings_as_lines, writing_to_stdout
-from fusiest.cli.report_command import report_command
-from fusiest.cli.reproduce import reproduce_command
-from fusiest.cli.show import list_command, show_command
-from fusiest.cli.store import store_command
-from fusiest.cli.sweep import sweep_command
-from fusiest.errors import FusiestError, OutOfMemory
 from fusiest.terminal import silence
 
 _HELP = """Finds the provably best way to run a tensor workload on an accelerator.

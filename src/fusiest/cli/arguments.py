@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fusiest.base.errors import Source, SpecError
+from fusiest.base.files import check_writable, is_replaceable
 from fusiest.cli.completion import complete, json_files, one_of
-from fusiest.errors import Source, SpecError
-from fusiest.files import check_writable, is_replaceable
 
 if TYPE_CHECKING:  # `fusiest --help` needs no specs
     from fusiest.spec import Spec

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 
 _PATHS = ("FILE", "DIR", "FOLDER")
 

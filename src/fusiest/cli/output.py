@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
+from fusiest.base.errors import FusiestError, Interrupted, Located, SpecWarning
+from fusiest.base.files import write_atomically
 from fusiest.cli.arguments import STDOUT
-from fusiest.errors import FusiestError, Interrupted, Located, SpecWarning
-from fusiest.files import write_atomically
 from fusiest.terminal import fitting, printable, render, silence
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fusiest.comparison.saved import Saved
+from fusiest.base.objective import OBJECTIVES
+from fusiest.comparison.compared_result import Saved
 from fusiest.looptree import outline
 from fusiest.model import area_by_component, backing_memories, efficiency, leak_power_by_component
-from fusiest.objective import OBJECTIVES
 from fusiest.spec import dump
 
 _NAME = re.compile(r"([ -]*)name: (.*)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fusiest.doors import lazy
+from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
     from fusiest.components.classes import (

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fusiest.errors import SpecError, check_known, did_you_mean, shown
-from fusiest.frozen import FrozenDict
-from fusiest.units import read_quantity
+from fusiest.base.errors import SpecError, check_known, did_you_mean, shown
+from fusiest.base.frozen import FrozenDict
+from fusiest.base.units import read_quantity
 
 AttributeValue: TypeAlias = int | float | str | bool | tuple[float, ...]
 Attributes: TypeAlias = Mapping[str, AttributeValue]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from fusiest.base.errors import SpecError
 from fusiest.components.arithmetic import ALADDIN, adder, register_bits
 from fusiest.components.classes import ActionCost, Attribute, Attributes, ComponentClass, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, beside, bits, in_sequence, number, optional, together
 from fusiest.components.sram import SRAM_ATTRIBUTES, SRAM_ERROR, SRAM_SOURCE, sram
-from fusiest.errors import SpecError
 
 
 def register(attributes: Attributes) -> Figures:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from fusiest.base.errors import SpecError, closest, did_you_mean, shown
 from fusiest.components import arithmetic, cells, converters, ladders, memories, wires
 from fusiest.components.classes import ComponentClass, Estimate, key
-from fusiest.errors import SpecError, closest, did_you_mean, shown
 
 ENTRY_POINT = "fusiest.components"
 

@@ -10,12 +10,12 @@ import math
 from bisect import bisect_right
 from typing import NamedTuple
 
+from fusiest.base.errors import SpecError
 from fusiest.components.classes import ActionCost, Attribute, Attributes, Figures
 from fusiest.components.parts import SUPPLY, TECH_NODE, at_supply, bits, number, optional
 from fusiest.components.scaling import clamped
 from fusiest.components.sram_table import BEYOND, FIGURES, NODES, SramTable, table
 from fusiest.components.wires import repeated_wire_constants
-from fusiest.errors import SpecError
 
 MIN_WIDTH, MIN_DEPTH = 32, 64
 MOST_PORTS = 8

@@ -5,22 +5,22 @@ does it; `picks` and `trace` lead from a complete row back to its LoopTree. `pot
 is still to come at least, `Incumbents` what a partial mapping has to beat.
 """
 
-from fusiest.joining.bounds import LowerBounds
-from fusiest.joining.coarse import Coarse
-from fusiest.joining.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_einsum, relaxed_open
-from fusiest.joining.crew import is_helper, together
-from fusiest.joining.holders import ledger
-from fusiest.joining.incumbents import Incumbents, KnownCosts
-from fusiest.joining.joints import Joint
+from fusiest.joining.bounds.reduced import reduced
+from fusiest.joining.bounds.relaxed import LowerBounds
+from fusiest.joining.bounds.segments import seam_bounds
+from fusiest.joining.meeting.compatibility import EMPTY, EinsumView, OpenCompatibility, relaxed_einsum, relaxed_open
+from fusiest.joining.meeting.joints import Joint
+from fusiest.joining.meeting.shared_nodes import ledger
 from fusiest.joining.passes import Bounds, JoinPass, Level, NoBounds, State, first_level, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, join_problem, potential
-from fusiest.joining.reduced import reduced
-from fusiest.joining.repeats import as_used, first_layers
-from fusiest.joining.rows import PartialRows, Switches
-from fusiest.joining.space import make_charges, memory_sizes
-from fusiest.joining.stretches import seam_bounds
+from fusiest.joining.reuse.periodic_layers import as_used, first_layers
+from fusiest.joining.rows.coarse import Coarse
+from fusiest.joining.rows.consolidation import PartialRows, Switches
+from fusiest.joining.rows.incumbents import Incumbents, KnownCosts
+from fusiest.joining.rows.shared_space import make_charges, memory_sizes
 from fusiest.joining.trace import History, PassedLevels, Pick, picks, trace
 from fusiest.joining.tree import in_turn, merge_storage
+from fusiest.joining.work.processes import is_helper, together
 
 __all__ = [
     "EMPTY", "Bounds", "Coarse", "EinsumView", "Group", "History", "Incumbents", "JoinPass", "JoinProblem", "Joint",

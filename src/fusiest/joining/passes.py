@@ -15,14 +15,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fusiest.joining.coarse import Coarse, thinned
-from fusiest.joining.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open
-from fusiest.joining.crew import Check
-from fusiest.joining.holders import ledger
-from fusiest.joining.incumbents import Incumbents
-from fusiest.joining.joints import Joint, LiveTensors
+from fusiest.base.objective import NOTHING, Least
+from fusiest.joining.bounds.cuts import Seam
+from fusiest.joining.meeting.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open
+from fusiest.joining.meeting.joints import Joint, LiveTensors
+from fusiest.joining.meeting.shared_nodes import ledger
 from fusiest.joining.problem import AgreeingGroups, JoinProblem, Potential
-from fusiest.joining.rows import (
+from fusiest.joining.reuse.equal_joins import StandIn
+from fusiest.joining.rows.coarse import Coarse, thinned
+from fusiest.joining.rows.consolidation import (
     ChargedRows,
     Pairing,
     PartialRows,
@@ -32,10 +33,9 @@ from fusiest.joining.rows import (
     charged_rows,
     start_rows,
 )
-from fusiest.joining.seams import Seam
-from fusiest.joining.sharing import Cut, JoinedPart, run_joins, shared_kept
-from fusiest.joining.standins import StandIn
-from fusiest.objective import NOTHING, Least
+from fusiest.joining.rows.incumbents import Incumbents
+from fusiest.joining.work.processes import Check
+from fusiest.joining.work.shares import Cut, JoinedPart, run_joins, shared_kept
 from fusiest.pmapping import Floats, Ints
 
 

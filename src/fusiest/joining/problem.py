@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fusiest import interrupt
-from fusiest.joining.bounds import LowerBounds, RelaxedLeast
-from fusiest.joining.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_einsum
-from fusiest.joining.fits import Fit, JoinRules, fits, outline
-from fusiest.joining.joints import Joint, LiveTensors, Meeting
-from fusiest.joining.rows import ALL_PARTS, Room, Switches
-from fusiest.joining.space import TensorCharges, make_charges, memory_sizes
-from fusiest.joining.standins import StandIn, StandIns
+from fusiest.base import interrupt
+from fusiest.base.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
+from fusiest.joining.bounds.relaxed import LowerBounds, RelaxedLeast
+from fusiest.joining.meeting.compatibility import EinsumView, OpenCompatibility, Relaxed, only, relaxed_einsum
+from fusiest.joining.meeting.fits import Fit, JoinRules, fits, outline
+from fusiest.joining.meeting.joints import Joint, LiveTensors, Meeting
+from fusiest.joining.reuse.equal_joins import StandIn, StandIns
+from fusiest.joining.rows.consolidation import ALL_PARTS, Room, Switches
+from fusiest.joining.rows.shared_space import TensorCharges, make_charges, memory_sizes
 from fusiest.model import footprint
-from fusiest.objective import IMPOSSIBLE, NO_WEIGHTS, Least, Weights
 from fusiest.pmapping import Compatibility, Floats, Ints, Origin, Rows, Table
 from fusiest.spec import Spec, WorkloadInfo
 

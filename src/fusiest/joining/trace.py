@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fusiest.joining.compatibility import OpenCompatibility
+from fusiest.joining.meeting.compatibility import OpenCompatibility
 from fusiest.joining.passes import Level, Trails
 from fusiest.joining.problem import JoinProblem
 from fusiest.joining.tree import JoinedBranch, build_tree

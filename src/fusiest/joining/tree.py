@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import NamedTuple
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import LoopTree, Nested, Node, Sequential, Spatial, Storage, Temporal, Toll
 from fusiest.pmapping import Branch, Compatibility, FusedLoop
 

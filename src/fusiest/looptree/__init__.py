@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from fusiest.doors import lazy
+from fusiest.base.doors import lazy
 from fusiest.looptree import nodes
 from fusiest.looptree.nodes import (
     Compute,

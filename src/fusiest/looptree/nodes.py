@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeAlias
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 
 RankVariable: TypeAlias = str | FrozenDict[str, str]
 """A name, or {Einsum: name} where fused Einsums name the shared rank differently."""

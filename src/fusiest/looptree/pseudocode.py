@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from fusiest.errors import SpecError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import (
     Compute,
     Loop,

@@ -126,7 +126,7 @@ def iterations(loop: Loop, above: Iterable[Loop], einsums: Iterable[str], bounds
 def tile_words(loop: Loop, einsums: Iterable[str]) -> str:
     """`tile 2`, or what it is in each Einsum below, where some make windows or tiles differ.
 
-    >>> from fusiest.frozen import FrozenDict
+    >>> from fusiest.base.frozen import FrozenDict
     >>> sizes = {"tile_shape": FrozenDict({"A": 4, "B": 4, "C": 2}), "initial_tile_shape": FrozenDict({"A": 6})}
     >>> tile_words(Temporal(rank_variable="h", **sizes, step=FrozenDict({"B": 2})), ("A", "B", "C"))
     'tile 6, then 4 in A, 4 every 2 in B, 2 in C'

@@ -5,26 +5,26 @@ Loaded when first used: the search needs Numba, results and options do not.
 
 from typing import TYPE_CHECKING
 
-from fusiest.doors import lazy
+from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
-    from fusiest.mapper.depth_first import stack_tree
-    from fusiest.mapper.document import evaluation_json, json_text, result_json, spec_and_hash
     from fusiest.mapper.mapper import Prior, checked_mapping, from_front, map, run
-    from fusiest.mapper.nearby import SizeFront
     from fusiest.mapper.options import Options
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
-    from fusiest.mapper.provenance import GIVEN, made_now
     from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
-    from fusiest.mapper.result import Improvement, Mapping, Result, Stats, Stop
-    from fusiest.mapper.saved import given_mapping, load_any, load_best, mappings_on, result_on
-    from fusiest.mapper.stack_nests import LayerNest
-    from fusiest.mapper.stack_plans import StackPlan, features, image_variables, plans_of_stack
+    from fusiest.mapper.results.document import evaluation_json, json_text, result_json, spec_and_hash
+    from fusiest.mapper.results.provenance import GIVEN, made_now
+    from fusiest.mapper.results.result import Improvement, Mapping, Result, Stats, Stop
+    from fusiest.mapper.results.saved import given_mapping, load_any, load_best, mappings_on, result_on
+    from fusiest.mapper.stacks.depth_first import stack_tree
+    from fusiest.mapper.stacks.layer_nests import LayerNest
+    from fusiest.mapper.stacks.stack_plans import StackPlan, features, image_variables, plans_of_stack
     from fusiest.mapper.tables import asked_of, explore_all, open_tables
-    from fusiest.mapper.window_bounds import can_be_bounded, usual_windows, worth_windows
-    from fusiest.mapper.window_plans import has_halos
-    from fusiest.mapper.window_turn_plans import KnownTurns
+    from fusiest.mapper.warm_start import SizeFront
+    from fusiest.mapper.windows.interleaving_plans import KnownTurns
+    from fusiest.mapper.windows.window_bounds import can_be_bounded, usual_windows, worth_windows
+    from fusiest.mapper.windows.window_plans import has_halos
 
 __all__ = [
     "GIVEN", "Improvement", "KnownTurns", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",

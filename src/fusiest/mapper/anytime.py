@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fusiest import interrupt
-from fusiest.interrupt import OutOfTime
+from fusiest.base import interrupt
+from fusiest.base.interrupt import OutOfTime
+from fusiest.base.objective import Least, Weights
 from fusiest.joining import JoinProblem
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.progress import Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.mapper.result import Stats, Stop
+from fusiest.mapper.results.result import Stats, Stop
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, asked_of, grouped
-from fusiest.objective import Least, Weights
 from fusiest.pmapping import Table
 
 HASTY_LOOK, FIRST_LOOKS, COARSE_LOOK = 100, (300, 1_000, 3_000, 10_000), 2_000

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.base.objective import CLOSE, Objective
 from fusiest.joining import History, JoinProblem, KnownCosts, Pick, picks, trace
 from fusiest.looptree import LoopTree
-from fusiest.mapper.result import Mapping
-from fusiest.objective import CLOSE, Objective
+from fusiest.mapper.results.result import Mapping
 from fusiest.pmapping import Floats, Ints
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fusiest.base.objective import Objective
 from fusiest.joining import KnownCosts
 from fusiest.mapper.tables import Explorer, asked_of
-from fusiest.objective import Objective
 from fusiest.pmapping import Cutoff, Floats, Table, least_costs
 
 _POINTS = 16

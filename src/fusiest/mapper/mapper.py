@@ -11,30 +11,30 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fusiest import interrupt
-from fusiest.collector import collected_after, collector_paused
-from fusiest.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
-from fusiest.interrupt import OutOfTime
+from fusiest.base import interrupt
+from fusiest.base.collector import collected_after, collector_paused
+from fusiest.base.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
+from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts
 from fusiest.looptree import LoopTree, Temporal, einsums
 from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_in_time, look_quickly
 from fusiest.mapper.candidates import Candidate, KnownMapping
-from fusiest.mapper.depth_first import depth_first
-from fusiest.mapper.diagnose import why_not_joined
-from fusiest.mapper.nearby import SizeFront, search_front, search_near
-from fusiest.mapper.notebook import notebook_progress
+from fusiest.mapper.notebook_progress import notebook_progress
 from fusiest.mapper.options import Options, hinting
+from fusiest.mapper.part_mappings import best_of
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
-from fusiest.mapper.result import Mapping, Result, Stats
+from fusiest.mapper.results.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.stacks.depth_first import depth_first
 from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
-from fusiest.mapper.window_bounds import usual_windows, worth_windows
-from fusiest.mapper.window_joins import run_joins
-from fusiest.mapper.window_parts import best_of
-from fusiest.mapper.window_trials import FoundTree, WindowSearches
-from fusiest.mapper.window_turn_plans import KnownTurns
-from fusiest.mapper.windowed import with_windows
+from fusiest.mapper.warm_start import SizeFront, search_front, search_near
+from fusiest.mapper.why_no_mapping import why_not_joined
+from fusiest.mapper.windows.interleaving_plans import KnownTurns
+from fusiest.mapper.windows.neighbours import run_joins
+from fusiest.mapper.windows.trials import FoundTree, WindowSearches
+from fusiest.mapper.windows.window_bounds import usual_windows, worth_windows
+from fusiest.mapper.windows.with_windows import with_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.base.errors import SpecError, did_you_mean, shown
+from fusiest.base.objective import Objective, objective_of
 from fusiest.mapper.resources import machine_cores, machine_memory
-from fusiest.objective import Objective, objective_of
 
 _SHARE_OF_MEMORY = 0.75
 EXCHANGES = ("finished", "any")

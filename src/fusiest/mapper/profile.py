@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fusiest.frames import DataTable
+from fusiest.base.frames import DataTable
 from fusiest.mapper.progress import Progress, Step
 
 LAST = Step("checking", "the best mappings as LoopTrees, each evaluated by the model")

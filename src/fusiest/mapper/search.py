@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fusiest import interrupt
-from fusiest.interrupt import OutOfTime
+from fusiest.base import interrupt
+from fusiest.base.interrupt import OutOfTime
+from fusiest.base.objective import CLOSE, NOTHING, Least, Weights
 from fusiest.joining import (
     Bounds,
     Coarse,
@@ -39,8 +40,7 @@ from fusiest.mapper.candidates import Candidate, KnownMapping, best_rows, few_of
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.mapper.result import FunnelStep, Stats, Stop
-from fusiest.objective import CLOSE, NOTHING, Least, Weights
+from fusiest.mapper.results.result import FunnelStep, Stats, Stop
 from fusiest.pmapping import Floats, pareto_rows
 from fusiest.show import si
 

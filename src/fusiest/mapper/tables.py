@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from fusiest import interrupt, workers
+from fusiest.base import interrupt, workers
 from fusiest.joining import JoinProblem, Switches, join_problem
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusiest.errors import InvalidMapping, Located, SpecError, check_known
+from fusiest.base.errors import InvalidMapping, Located, SpecError, check_known
 from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, einsums
 from fusiest.model.accesses import AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation

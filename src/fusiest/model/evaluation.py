@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fusiest.errors import FusiestError, did_you_mean
-from fusiest.frames import DataTable
+from fusiest.base.errors import FusiestError, did_you_mean
+from fusiest.base.frames import DataTable
 from fusiest.model.accesses import AccessKey
 
 if TYPE_CHECKING:

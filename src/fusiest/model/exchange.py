@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from fusiest.errors import Located, SpecError
+from fusiest.base.errors import Located, SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.occupancy import Sharing
 from fusiest.model.windows import missing, needed

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusiest.errors import SpecError, check_known, did_you_mean
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError, check_known, did_you_mean
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import (
     Compute,
     Loop,

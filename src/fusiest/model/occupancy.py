@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.model.nest import EinsumNest, Holder, NestLoop
 from fusiest.model.visits import footprint
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
+from fusiest.networks.import_options import ImportOptions, bits_by_set, import_options
 from fusiest.networks.importing import NetworkImport, import_graph
-from fusiest.networks.options import ImportOptions, bits_by_set, import_options
-from fusiest.networks.report import ImportReport, NodeFate
+from fusiest.networks.output.import_report import ImportReport, NodeFate
 from fusiest.spec import Spec, load_texts
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def import_network(path: str | Path, options: ImportOptions | None = None) -> Ne
     """A network from a file: `.onnx` or `.pt2`."""
     name, options = os.fspath(path), options or ImportOptions()
     if name.endswith(".pt2"):
-        from fusiest.networks.torch_calls import load_program
-        from fusiest.networks.torch_reader import read_program
+        from fusiest.networks.torch.programs import load_program
+        from fusiest.networks.torch.torch_graph import read_program
 
         return import_graph(read_program(load_program(name, options.dims)), options)
-    from fusiest.networks.onnx_reader import load_onnx, read_onnx
+    from fusiest.networks.onnx.onnx_graph import load_onnx, read_onnx
 
     return import_graph(read_onnx(load_onnx(name), name, options), options)
 
@@ -74,10 +74,10 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
 def open_dimensions(path: str) -> frozenset[str]:
     """Names of dimensions whose size a network's file leaves open."""
     if path.endswith(".pt2"):
-        from fusiest.networks.torch_calls import open_symbols
+        from fusiest.networks.torch.programs import open_symbols
 
         return open_symbols(path)
-    from fusiest.networks.onnx_reader import load_onnx, open_names
+    from fusiest.networks.onnx.onnx_graph import load_onnx, open_names
 
     return open_names(load_onnx(path))
 
@@ -92,7 +92,7 @@ def from_onnx(source: str | Path | onnx.ModelProto, **options: Any) -> NetworkSp
     chosen = import_options(**options)
     if isinstance(source, (str, Path)):
         return network_spec(import_network(source, chosen))
-    from fusiest.networks.onnx_reader import read_onnx
+    from fusiest.networks.onnx.onnx_graph import read_onnx
 
     return network_spec(import_graph(read_onnx(source, source.graph.name or "network", chosen), chosen))
 
@@ -113,8 +113,8 @@ def from_torch(
         import torch
     except ImportError:
         raise SpecError("importing PyTorch modules needs the package torch: pip install 'fusiest[torch]'") from None
-    from fusiest.networks.torch_calls import program_of
-    from fusiest.networks.torch_reader import read_program
+    from fusiest.networks.torch.programs import program_of
+    from fusiest.networks.torch.torch_graph import read_program
 
     if isinstance(module, torch.export.ExportedProgram):
         return network_spec(import_graph(read_program(program_of(module, "program", chosen.dims)), chosen))

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusiest.errors import SpecError
-from fusiest.networks import (  # noqa: F401  (enter their operators)
+from fusiest.base.errors import SpecError
+from fusiest.networks.graph.graph import NetworkGraph
+from fusiest.networks.graph.recognition import recognized
+from fusiest.networks.graph.section import between
+from fusiest.networks.import_options import ImportOptions
+from fusiest.networks.lowering import (  # noqa: F401  (enter their operators)
     attention,
     contractions,
     elementwise,
     moves,
     normalizations,
+    pooling,
     recurrences,
     transposed,
-    windows,
 )
-from fusiest.networks.extents import Extent
-from fusiest.networks.graph import NetworkGraph
-from fusiest.networks.lowered import Lowered
-from fusiest.networks.lowering import Lowering, lower
-from fusiest.networks.making import Unfit
-from fusiest.networks.names import named
-from fusiest.networks.options import ImportOptions
-from fusiest.networks.passes import finish
-from fusiest.networks.recognition import recognized
-from fusiest.networks.report import ImportReport, amount, report_on
-from fusiest.networks.section import between
-from fusiest.networks.write import workload_yaml
+from fusiest.networks.lowering.extents import Extent
+from fusiest.networks.lowering.lower import Lowering, lower
+from fusiest.networks.lowering.making import Unfit
+from fusiest.networks.output.import_report import ImportReport, amount, report_on
+from fusiest.networks.output.readable_names import named
+from fusiest.networks.output.write_yaml import workload_yaml
+from fusiest.networks.passes.lowered import Lowered
+from fusiest.networks.passes.order import finish
 
 
 @dataclass(frozen=True, slots=True)

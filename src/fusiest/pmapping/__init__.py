@@ -5,21 +5,22 @@
 `spatial_notes` are for those who wonder what a search leaves out, or what it takes so long for.
 """
 
-from fusiest.pmapping.ahead import compile_ahead
-from fusiest.pmapping.allowed import is_allowed
-from fusiest.pmapping.diagnose import NoMapping, why_none
+from fusiest.pmapping.compile_ahead import compile_ahead
+from fusiest.pmapping.explain.allowed import is_allowed
+from fusiest.pmapping.explain.notes import search_notes, spatial_notes
+from fusiest.pmapping.explain.why_none import NoMapping, why_none
 from fusiest.pmapping.explore import Asked, explore, paths, weight
-from fusiest.pmapping.identical import common_key, constraints_key, renamed_table
-from fusiest.pmapping.lattice import TooHard
-from fusiest.pmapping.least import least_costs, least_of_computing, least_of_reading
-from fusiest.pmapping.meeting import meet_below_fanouts, meeting_memories, shared_memories
-from fusiest.pmapping.notes import search_notes, spatial_notes
-from fusiest.pmapping.openrates import OpenRates, open_memories, with_rates
-from fusiest.pmapping.outlook import Cutoff
+from fusiest.pmapping.interleaved import TooManyCandidates, TurnLoop, TurnNest, TurnRows, TurnsAsked, turn_rows
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.lattice.tile_search import TooHard
+from fusiest.pmapping.leasts import least_costs, least_of_computing, least_of_reading
+from fusiest.pmapping.nest.memory_sizes import large_enough, sized_paths, sizes_by_einsum
+from fusiest.pmapping.nest.no_fusion_needed import exchange_memories, roomy_memories
+from fusiest.pmapping.nest.shared_memories import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
-from fusiest.pmapping.remembered import pmappings
-from fusiest.pmapping.roomy import exchange_memories, roomy_memories
-from fusiest.pmapping.sizes import large_enough, sized_paths, sizes_by_einsum
+from fusiest.pmapping.reuse.cache import pmappings
+from fusiest.pmapping.reuse.identical import common_key, constraints_key, renamed_table
+from fusiest.pmapping.reuse.symbolic_throughput import OpenRates, open_memories, with_rates
 from fusiest.pmapping.table import (
     Backing,
     Branch,
@@ -33,7 +34,6 @@ from fusiest.pmapping.table import (
     group_numbers,
     merge_rows,
 )
-from fusiest.pmapping.window_nests import TooManyCandidates, TurnLoop, TurnNest, TurnRows, TurnsAsked, turn_rows
 
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",

@@ -9,28 +9,28 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fusiest.collector import collector_paused
-from fusiest.interrupt import check, deferred
+from fusiest.base.collector import collector_paused
+from fusiest.base.interrupt import check, deferred
+from fusiest.base.objective import Objective
 from fusiest.model import leak_power
-from fusiest.objective import Objective
-from fusiest.pmapping.agreed import agreed_loops, common_loops
-from fusiest.pmapping.copy import CopySearch, copy_placements
-from fusiest.pmapping.costs import Leakage, finish
-from fusiest.pmapping.factors import divisors
-from fusiest.pmapping.general import GeneralSearch
-from fusiest.pmapping.general_limits import Usages, asked_usages
-from fusiest.pmapping.lattice import Lattice, LatticeSpace, TooHard
-from fusiest.pmapping.meeting import can_fuse, meeting_memories
-from fusiest.pmapping.nest import HeldTensor, Nest, Rules
-from fusiest.pmapping.outlook import Cutoff
-from fusiest.pmapping.placement import Placement, graph_of, listed, placements
-from fusiest.pmapping.plain import beside, constrained_variables, free_pairs, is_plain, near_pairs, top_fits
-from fusiest.pmapping.problem import Problem, coarsened, make_problem
-from fusiest.pmapping.rates import with_throughputs
-from fusiest.pmapping.roomy import exchange_memories, roomy_memories
-from fusiest.pmapping.searched import searched
-from fusiest.pmapping.sizes import ample_memories, sized_paths, with_room_for_copies
-from fusiest.pmapping.spatial import best_usages, fanouts
+from fusiest.pmapping.chains.chain_search import GeneralSearch
+from fusiest.pmapping.chains.copy_einsum import CopySearch, copy_placements
+from fusiest.pmapping.chains.tied_variables import Usages, asked_usages
+from fusiest.pmapping.fused.results import searched
+from fusiest.pmapping.lattice.applies import beside, constrained_variables, free_pairs, is_plain, near_pairs, top_fits
+from fusiest.pmapping.lattice.move_costs import Leakage, finish
+from fusiest.pmapping.lattice.remaining import Cutoff
+from fusiest.pmapping.lattice.tile_problem import Problem, coarsened, make_problem
+from fusiest.pmapping.lattice.tile_search import Lattice, LatticeSpace, TooHard
+from fusiest.pmapping.nest.alignment import agreed_loops, common_loops
+from fusiest.pmapping.nest.factors import divisors
+from fusiest.pmapping.nest.memory_sizes import ample_memories, sized_paths, with_room_for_copies
+from fusiest.pmapping.nest.no_fusion_needed import exchange_memories, roomy_memories
+from fusiest.pmapping.nest.rules import HeldTensor, Nest, Rules
+from fusiest.pmapping.nest.shared_memories import can_fuse, meeting_memories
+from fusiest.pmapping.nest.spatial import best_usages, fanouts
+from fusiest.pmapping.placements.placement import Placement, graph_of, listed, placements
+from fusiest.pmapping.reuse.throughputs import with_throughputs
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, TablePiece, group_sizes, merge_rows
 from fusiest.spec import Path, Spec, bind_all
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.pmapping import kernels
+from fusiest.pmapping.lattice import kernels
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fusiest.mapper import Mapping, Progress, Result
-from fusiest.report.chart import Bars, Chart, Cloud, Points, Series
-from fusiest.report.comparison import comparison_html
-from fusiest.report.data import Subject, all_charts, page_data, views
-from fusiest.report.figures import check_matplotlib, write_charts
+from fusiest.report.charts.chart import Bars, Chart, Cloud, Points, Series
+from fusiest.report.charts.figures import check_matplotlib, write_charts
+from fusiest.report.charts.palette import COMPONENTS, SERIES, SETS
+from fusiest.report.comparison_page import comparison_html
+from fusiest.report.data.unfused import unfused_optimum
+from fusiest.report.data.whole import Subject, all_charts, page_data, views
 from fusiest.report.notebook import evaluation_html, result_html, warnings_html
 from fusiest.report.page import LIBRARIES, asset, packed, page
-from fusiest.report.palette import COMPONENTS, SERIES, SETS
-from fusiest.report.unfused import unfused_optimum
 
 __all__ = ["COMPONENTS", "SERIES", "SETS", "Bars", "Chart", "Cloud", "Points", "Series", "Subject", "asset", "check_matplotlib",
            "comparison_html", "evaluation_html", "page", "report_html", "result_html", "save_charts", "subject_of", "unfused_optimum",

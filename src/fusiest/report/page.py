@@ -13,7 +13,7 @@ import platform
 from importlib import metadata, resources
 from typing import Any
 
-from fusiest.report import palette
+from fusiest.report.charts import palette
 
 STYLES = ("report.css",)
 COMMON_SCRIPTS = ("format.js", "charts.js", "layout.js", "graph.js", "cards.js")

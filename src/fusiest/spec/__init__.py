@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
-from fusiest.spec import architecture
-from fusiest.spec.actions import Action
-from fusiest.spec.affine import Affine
-from fusiest.spec.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
-from fusiest.spec.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
-from fusiest.spec.binding import architecture_names, bind, bind_all, bind_node, paths_of
-from fusiest.spec.bound import BoundComponent, BoundDimension, Path, instances
-from fusiest.spec.costs import ComponentCosts, filled
-from fusiest.spec.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.dumping import dump, dump_mapping
 from fusiest.spec.edits import edited
-from fusiest.spec.einsum_text import access_text, parse_einsum
-from fusiest.spec.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
-from fusiest.spec.fields import (
+from fusiest.spec.hardware import architecture
+from fusiest.spec.hardware.actions import Action
+from fusiest.spec.hardware.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
+from fusiest.spec.hardware.binding import architecture_names, bind, bind_all, bind_node, paths_of
+from fusiest.spec.hardware.bound import BoundComponent, BoundDimension, Path, instances
+from fusiest.spec.hardware.costs import ComponentCosts, filled
+from fusiest.spec.hardware.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
+from fusiest.spec.hardware.placement_sets import BoundComparison, PlacementSets, placement_sets
+from fusiest.spec.hardware.sharing import bind_everything, with_nodes_of
+from fusiest.spec.language.affine import Affine
+from fusiest.spec.language.allowed_names import NAME, RESERVED, repeated
+from fusiest.spec.language.einsum_text import access_text, parse_einsum
+from fusiest.spec.language.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
+from fusiest.spec.language.fields import (
     Value,
     describe,
     known_fields,
@@ -30,17 +32,15 @@ from fusiest.spec.fields import (
     read_text,
     tag_of,
 )
-from fusiest.spec.grammar import names_in, parse_expression
-from fusiest.spec.includes import Included, Includes, project_folder
-from fusiest.spec.library import library_classes, library_files, library_text
-from fusiest.spec.limits import LARGEST
-from fusiest.spec.loading import NETWORKS, bundled, bundled_names, combined, defines_of, load, load_texts
-from fusiest.spec.names import NAME, RESERVED, repeated
-from fusiest.spec.namesets import Attributed, NameSet
-from fusiest.spec.origin import SpecOrigin
-from fusiest.spec.part import explicit_einsum, merged, part_of
-from fusiest.spec.placement import BoundComparison, PlacementSets, placement_sets
-from fusiest.spec.resultfile import (
+from fusiest.spec.language.grammar import names_in, parse_expression
+from fusiest.spec.language.namesets import Attributed, NameSet
+from fusiest.spec.language.ranges import LARGEST
+from fusiest.spec.language.scope import EinsumNames
+from fusiest.spec.reading.includes import Included, Includes, project_folder
+from fusiest.spec.reading.library import library_classes, library_files, library_text
+from fusiest.spec.reading.loading import NETWORKS, bundled, bundled_names, combined, defines_of, load, load_texts
+from fusiest.spec.reading.origin import SpecOrigin
+from fusiest.spec.reading.resultfile import (
     EVALUATION,
     RESULT,
     WRITERS,
@@ -52,13 +52,13 @@ from fusiest.spec.resultfile import (
     saved_objective,
     text_of,
 )
-from fusiest.spec.scope import EinsumNames
-from fusiest.spec.sharing import bind_everything, with_nodes_of
+from fusiest.spec.reading.specfiles import KINDS, find_file
+from fusiest.spec.reading.template import undeclared, written_as_is
+from fusiest.spec.reading.textfile import check_regular, text_of_file
+from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes, plain_scalar
 from fusiest.spec.spec import Spec
-from fusiest.spec.specfiles import KINDS, find_file
-from fusiest.spec.template import undeclared, written_as_is
-from fusiest.spec.textfile import check_regular, text_of_file
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes, plain_scalar
+from fusiest.spec.workload.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
+from fusiest.spec.workload.part import explicit_einsum, merged, part_of
 
 __all__ = [
     "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access", "Action",

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from fusiest.frozen import FrozenDict
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
-from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Affine, Constraint
-from fusiest.spec.fields import tag_of
+from fusiest.spec.hardware import architecture as arch
+from fusiest.spec.language.affine import Affine, Constraint
+from fusiest.spec.language.fields import tag_of
 from fusiest.spec.spec import Spec
-from fusiest.spec.workload import EinsumRenames
+from fusiest.spec.workload.einsums import EinsumRenames
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z")
 # What YAML does not allow as it is, or reads as the end of a line, or a template would take for its own.
@@ -27,7 +27,7 @@ _FLOW = (looptree.Temporal, looptree.Spatial, looptree.Storage, looptree.Toll, l
 def dump(spec: Spec) -> str:
     """YAML text that loads to an equal spec.
 
-    >>> from fusiest.spec.loading import load
+    >>> from fusiest.spec.reading.loading import load
     >>> print(dump(load("matvecs")).splitlines()[0])
     workload:
     """

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fusiest.errors import Located, Source, SpecError, check_known, did_you_mean
-from fusiest.frozen import FrozenDict
-from fusiest.spec import architecture as arch
-from fusiest.spec.affine import Constraint
-from fusiest.spec.fields import FieldError, Value, fields_of
-from fusiest.spec.workload import read_einsum
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+from fusiest.base.errors import Located, Source, SpecError, check_known, did_you_mean
+from fusiest.base.frozen import FrozenDict
+from fusiest.spec.hardware import architecture as arch
+from fusiest.spec.language.affine import Constraint
+from fusiest.spec.language.fields import FieldError, Value, fields_of
+from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+from fusiest.spec.workload.einsums import read_einsum
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -101,7 +101,7 @@ def _everywhere(spec: Spec, field: str, change: Callable[[Any], Any]) -> Spec:
 
 def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
     """The files loaded again, with other values of defines."""
-    from fusiest.spec.loading import load
+    from fusiest.spec.reading.loading import load
 
     origin = spec.origin
     if origin is None or not origin.inputs:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args
 
-from fusiest.errors import SpecError
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import nodes as looptree
-from fusiest.spec.fields import describe, no_tag, only_fields, read_list, read_tagged, read_text
-from fusiest.spec.workload import Workload
-from fusiest.spec.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+from fusiest.spec.language.fields import describe, no_tag, only_fields, read_list, read_tagged, read_text
+from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
+from fusiest.spec.workload.einsums import Workload
 
 _ANY = "any: "
 """Before the key of a variable that is for whichever Einsum has it."""

@@ -10,30 +10,30 @@ from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fusiest.errors import SpecError, closest, did_you_mean
-from fusiest.frozen import FrozenDict
+from fusiest.base.errors import SpecError, closest, did_you_mean
+from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import LoopTree
-from fusiest.spec import architecture as arch
 from fusiest.spec import edits
-from fusiest.spec.analysis import WorkloadInfo, analyze
-from fusiest.spec.architecture import Architecture, computes, flatten, path_nodes
-from fusiest.spec.binding import architecture_names, at_node, bind_node, missing_figures
-from fusiest.spec.bound import BoundComponent
-from fusiest.spec.budget import budget, spend
-from fusiest.spec.component_classes import WrittenClass, compiled
-from fusiest.spec.dataflow import Dataflow
-from fusiest.spec.fields import NameText, Reader, Value
+from fusiest.spec.hardware import architecture as arch
+from fusiest.spec.hardware.architecture import Architecture, computes, flatten, path_nodes
+from fusiest.spec.hardware.binding import architecture_names, at_node, bind_node, missing_figures
+from fusiest.spec.hardware.bound import BoundComponent
+from fusiest.spec.hardware.component_classes import WrittenClass, compiled
+from fusiest.spec.hardware.dataflow import Dataflow
+from fusiest.spec.hardware.models import DUMMY, ComponentModels
+from fusiest.spec.hardware.placement_sets import placement_sets
+from fusiest.spec.language.allowed_names import check_name, repeated
+from fusiest.spec.language.fields import NameText, Reader, Value
+from fusiest.spec.language.scope import EinsumNames
+from fusiest.spec.language.variables import SpecVariable, VariableSplit, split
 from fusiest.spec.mapping import read_mapping
-from fusiest.spec.models import DUMMY, ComponentModels
-from fusiest.spec.names import check_name, repeated
-from fusiest.spec.origin import SpecOrigin
-from fusiest.spec.placement import placement_sets
-from fusiest.spec.scope import EinsumNames
-from fusiest.spec.variables import SpecVariable, VariableSplit, split
-from fusiest.spec.workload import EinsumRenames, Workload, read_rename_section
+from fusiest.spec.reading.budget import budget, spend
+from fusiest.spec.reading.origin import SpecOrigin
+from fusiest.spec.workload.analysis import WorkloadInfo, analyze
+from fusiest.spec.workload.einsums import EinsumRenames, Workload, read_rename_section
 
 if TYPE_CHECKING:
-    from fusiest.spec.costs import ComponentCosts
+    from fusiest.spec.hardware.costs import ComponentCosts
 
 MAX_STEPS, MAX_STEPS_PER_EINSUM, STEPS_PER_NODE = 1_000_000, 5_000, 10
 """What may be spent on checking a spec: its expressions, and a node for an Einsum."""
@@ -166,7 +166,7 @@ class Spec:
 
     def costs(self) -> tuple[ComponentCosts, ...]:
         """What every component costs, how many there are, and where each figure comes from."""
-        from fusiest.spec.costs import component_costs
+        from fusiest.spec.hardware.costs import component_costs
 
         return component_costs(self)
 

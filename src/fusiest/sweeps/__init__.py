@@ -2,10 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from fusiest.doors import lazy
+from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
-    from fusiest.sweeps.advice import (
+    from fusiest.sweeps.file.designs import Design
+    from fusiest.sweeps.file.sweepfile import SweepFile, Wanted, load_sweep, make_sweep, wanted
+    from fusiest.sweeps.runs.children import Children
+    from fusiest.sweeps.runs.single import keep_result, stored_result
+    from fusiest.sweeps.session import Running, Sweep, sweep
+    from fusiest.sweeps.store.store import RunRow, Store
+    from fusiest.sweeps.store.upkeep import check_store, collect_garbage, export_store, merge_stores
+    from fusiest.sweeps.views.advice import (
         FULL,
         IDLE,
         Advice,
@@ -19,16 +26,9 @@ if TYPE_CHECKING:
         waterfall,
         whole_advice,
     )
-    from fusiest.sweeps.answers import Answer, Counts, Reuse, unproven_words
-    from fusiest.sweeps.children import Children
-    from fusiest.sweeps.designs import Design
-    from fusiest.sweeps.figures import DesignFigures
-    from fusiest.sweeps.page import in_view, sweep_html
-    from fusiest.sweeps.session import Running, Sweep, sweep
-    from fusiest.sweeps.single import keep_result, stored_result
-    from fusiest.sweeps.store import RunRow, Store
-    from fusiest.sweeps.sweepfile import SweepFile, Wanted, load_sweep, make_sweep, wanted
-    from fusiest.sweeps.upkeep import check_store, collect_garbage, export_store, merge_stores
+    from fusiest.sweeps.views.answers import Answer, Counts, Reuse, unproven_words
+    from fusiest.sweeps.views.best_designs import DesignFigures
+    from fusiest.sweeps.views.sweep_page import in_view, sweep_html
 
 __all__ = [
     "FULL", "IDLE", "Advice", "Answer", "Binding", "Children", "Counts", "Design", "DesignFigures", "Reuse",

@@ -9,23 +9,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusiest import interrupt
-from fusiest.errors import FusiestError, SpecError, did_you_mean
-from fusiest.frames import DataTable
+from fusiest.base import interrupt
+from fusiest.base.errors import FusiestError, SpecError, did_you_mean
+from fusiest.base.frames import DataTable
+from fusiest.base.objective import aim_of
 from fusiest.mapper import Result
-from fusiest.objective import aim_of
-from fusiest.sweeps.answers import Answer, Counts, Reuse
-from fusiest.sweeps.children import Children
-from fusiest.sweeps.cluster import ClusterHands
-from fusiest.sweeps.designs import Design
-from fusiest.sweeps.driver import Driver, run_all
-from fusiest.sweeps.figures import DesignFigures, best_designs, check_values, check_wanted, design_figures, front_of
-from fusiest.sweeps.guided import run_guided
-from fusiest.sweeps.parameters import Figure
-from fusiest.sweeps.store import RunRow, Store
-from fusiest.sweeps.sweepfile import COLUMNS, SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
-from fusiest.sweeps.windowing import run_options, windows_of
-from fusiest.sweeps.workers import RunLimits
+from fusiest.sweeps.file.designs import Design
+from fusiest.sweeps.file.guided import run_guided
+from fusiest.sweeps.file.parameters import Figure
+from fusiest.sweeps.file.sweepfile import COLUMNS, SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+from fusiest.sweeps.reuse.windowing import run_options, windows_of
+from fusiest.sweeps.runs.children import Children
+from fusiest.sweeps.runs.cluster import ClusterHands
+from fusiest.sweeps.runs.dask_worker import RunLimits
+from fusiest.sweeps.runs.driver import Driver, run_all
+from fusiest.sweeps.store.store import RunRow, Store
+from fusiest.sweeps.views.answers import Answer, Counts, Reuse
+from fusiest.sweeps.views.best_designs import (
+    DesignFigures,
+    best_designs,
+    check_values,
+    check_wanted,
+    design_figures,
+    front_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from fusiest.doors import lazy
+from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
-    from fusiest.terminal.advice import advice_parts
-    from fusiest.terminal.comparison import comparison_parts
-    from fusiest.terminal.components import class_text, classes_text, costs_text, estimate_text
+    from fusiest.terminal.advice_text import advice_parts
+    from fusiest.terminal.comparison_text import comparison_parts
+    from fusiest.terminal.component_table import class_text, classes_text, costs_text, estimate_text
     from fusiest.terminal.console import fitting, printable, render, silence
     from fusiest.terminal.grid import Part
-    from fusiest.terminal.progress import ProgressLine
+    from fusiest.terminal.progress_line import ProgressLine
     from fusiest.terminal.summary import evaluation_parts, result_parts
-    from fusiest.terminal.sweep import status_parts, sweep_parts
+    from fusiest.terminal.sweep_text import status_parts, sweep_parts
 
 __all__ = [
     "Part", "ProgressLine", "advice_parts", "class_text", "classes_text", "comparison_parts", "costs_text",

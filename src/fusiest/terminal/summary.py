@@ -20,7 +20,7 @@ from fusiest.model import (
 )
 from fusiest.show import bits, si
 from fusiest.spec import Spec, bind_all
-from fusiest.terminal.components import area
+from fusiest.terminal.component_table import area
 from fusiest.terminal.grid import Grid, Part, grid
 
 MOST_POINTS = 12

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fusiest.timeloop.directives import Directive, DirectiveFactor
 from fusiest.timeloop.levels import TimeloopLevel, fanout, find_level
-from fusiest.timeloop.problem import TimeloopProblem
+from fusiest.timeloop.problem_to_einsum import TimeloopProblem
 
 _REFUSED = ("default_max_factor", "remainders")
 _REFUSED_TEMPORAL = ("no_reuse", "no_temporal_reuse", "maximize_dims", "min_parallelism", "no_multicast_no_reduction")

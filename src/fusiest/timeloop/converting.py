@@ -6,20 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusiest.errors import InvalidMapping, SpecError
+from fusiest.base.errors import InvalidMapping, SpecError
 from fusiest.spec import Spec, dump_mapping, load_texts
 from fusiest.timeloop.constraints import read_limits
+from fusiest.timeloop.conversion_report import TimeloopReport
 from fusiest.timeloop.differences import OVERLAP, REASONS, Counted, Mapped, counted
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.energies import LevelEnergies, read_tables
 from fusiest.timeloop.estimated import estimated
 from fusiest.timeloop.levels import TimeloopLevel, read_levels
-from fusiest.timeloop.nest import TimeloopNest, read_nest
-from fusiest.timeloop.problem import TimeloopProblem, read_problem
-from fusiest.timeloop.report import TimeloopReport
+from fusiest.timeloop.mapping_to_tree import TimeloopNest, read_nest
+from fusiest.timeloop.problem_to_einsum import TimeloopProblem, read_problem
 from fusiest.timeloop.sections import TimeloopFiles, number_of, read_files, tables_in
 from fusiest.timeloop.statistics import read_statistics
-from fusiest.timeloop.write import Machinery, architecture_lines, out_of_order, workload_lines
+from fusiest.timeloop.write_spec import Machinery, architecture_lines, out_of_order, workload_lines
 
 CYCLE = 1e-9
 """Seconds, where no file says what a cycle takes."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fusiest.model import EinsumEvaluation, Evaluation, evaluate
 from fusiest.spec import Spec
 from fusiest.timeloop.levels import TimeloopLevel
-from fusiest.timeloop.nest import TimeloopNest
-from fusiest.timeloop.problem import DataSpace, TimeloopProblem
+from fusiest.timeloop.mapping_to_tree import TimeloopNest
+from fusiest.timeloop.problem_to_einsum import DataSpace, TimeloopProblem
 from fusiest.timeloop.statistics import TimeloopStatistics
 
 SENT_UP = "sent up"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.base.errors import SpecError, did_you_mean, shown
 from fusiest.timeloop.sections import FileTable, name_in, names_of
 
 KINDS = {

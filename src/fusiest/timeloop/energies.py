@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 from fusiest.timeloop.sections import FileTable, name_in, number_of, table_of, tables_in
 
 PICOJOULE, SQUARE_MICROMETRE = 1e-12, 1e-12

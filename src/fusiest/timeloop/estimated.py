@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
+from fusiest.base.errors import SpecError
 from fusiest.components import Estimate, all_classes, estimate
-from fusiest.errors import SpecError
 from fusiest.timeloop.energies import PICOJOULE, SQUARE_MICROMETRE, LevelEnergies
 from fusiest.timeloop.levels import TimeloopLevel
 

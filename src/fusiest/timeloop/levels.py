@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fusiest.errors import SpecError, did_you_mean, shown
+from fusiest.base.errors import SpecError, did_you_mean, shown
 from fusiest.spec import NAME, RESERVED
 from fusiest.timeloop.directives import Directive, read_directive
 from fusiest.timeloop.sections import FileTable, name_in, number_of, table_in, table_of, tables_in, whole_of

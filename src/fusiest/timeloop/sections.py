@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiest.errors import Located, Source, SpecError, shown
+from fusiest.base.errors import Located, Source, SpecError, shown
 from fusiest.spec import (
     Included,
     Includes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fusiest.errors import SpecError
+from fusiest.base.errors import SpecError
 
 _LEVEL = re.compile(r"=== (\S+) ===\s*\Z")
 _SPACE = re.compile(r"    (\w+):\s*\Z")

@@ -1,0 +1,316 @@
+"""Compiled loops of joining: whether something can beat what is known, the joined rows of two compatibilities, coarse pruning.
+
+Arguments come in NamedTuples of arrays, so that a row costs no Python.
+"""
+
+# mypy: allow-untyped-defs
+# ruff: noqa: SIM110  (a compiled loop is no generator)
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fusiest.base.compiled import compiled
+from fusiest.base.objective import CLOSE
+from fusiest.pmapping import Floats, Ints
+
+NOTHING_KNOWN, FRONT_KNOWN, ENERGY_KNOWN, LATENCY_KNOWN, PRODUCT_KNOWN = range(5)
+_SLACK = 1 - CLOSE
+_FITTING = 1 + 1e-12
+
+
+class IncumbentArrays(NamedTuple):
+    """What is to be beaten."""
+
+    kind: int
+    """What is minimized, if anything is known at all."""
+    points: Floats
+    """Energy, latency, usage and score of each known mapping."""
+    weights: Floats
+    """Of energy and latency in their sum."""
+    best: float
+    """The best score."""
+    tie_break: float
+    """Of the best, the least of the cost that decides between equal scores; -1 if ties are not followed."""
+    watched: int
+    """The memory whose usage is an objective, too, or -1."""
+
+
+class BeforeArrays(NamedTuple):
+    """Partial mappings of one compatibility, as in `PartialRows`."""
+
+    tiles: Ints
+    energy: Floats
+    latency: Floats
+    reserved: Floats
+    beside: Floats
+    persistent: Floats
+
+
+class EinsumArrays(NamedTuple):
+    """Pmappings of one compatibility, as in `Rows`, and what each is charged for shared tensors (charges × rows)."""
+
+    tiles: Ints
+    energy: Floats
+    latency: Floats
+    bits: Floats
+    persistent: Floats
+    charges: Floats
+
+
+class JointArrays(NamedTuple):
+    """How both meet."""
+
+    matched: Ints
+    """Pairs of tile columns that must be equal."""
+    open_boundaries: Ints
+    einsum_boundaries: Ints
+    zones: int
+    open_zones: int
+    before: Ints
+    """Of each account, that of the partial mappings from which it begins."""
+    memory: Ints
+    """Of each account, its memory."""
+    charges: Ints
+    """Of each charge, for each account that it goes to: account, zones (negative: persistent), number of the charge."""
+    grouped: bool
+    """Rows with equal tiles are looked up; else each is compared with each."""
+    settles: npt.NDArray[np.bool_]
+    """Of each account, whether what is needed beside all open loops is compared with the size once and for all."""
+    sizes: Floats
+    """Of each account."""
+
+
+@compiled()
+def promises(incumbents, energy, latency, more, usage):
+    """Whether a completion of this cost, which needs at least `more`, could be better than all that is known.
+
+    `usage`: of the memory that is watched; -1 if it is not to be considered.
+    """
+    total_energy, total_latency = energy + more[0], latency + more[1]
+    if incumbents.kind == FRONT_KNOWN:
+        for p in range(len(incumbents.points)):
+            better = total_energy < incumbents.points[p, 0] * _SLACK or total_latency < incumbents.points[p, 1] * _SLACK
+            if not better and not (0 <= usage < incumbents.points[p, 2] * _SLACK):
+                return False
+        return True
+    score, tie_break = total_energy, total_latency
+    if incumbents.kind == LATENCY_KNOWN:
+        score, tie_break = total_latency, total_energy
+    elif incumbents.kind == PRODUCT_KNOWN:  # as `Objective.least_score`
+        score = total_energy * total_latency
+        if incumbents.weights[0] and incumbents.weights[1]:
+            weighted = incumbents.weights[0] * energy + incumbents.weights[1] * latency + more[2]
+            slowest = max(total_latency, (weighted - incumbents.weights[0] * total_energy) / incumbents.weights[1])
+            costliest = max(total_energy, (weighted - incumbents.weights[1] * total_latency) / incumbents.weights[0])
+            score = min(total_energy * slowest, costliest * total_latency)
+    if usage < 0:
+        return score < incumbents.best * _SLACK or (
+            score <= incumbents.best * (1 + CLOSE) and tie_break < incumbents.tie_break * _SLACK
+        )
+    for p in range(len(incumbents.points)):
+        if not (score < incumbents.points[p, 3] * _SLACK or usage < incumbents.points[p, 2] * _SLACK):
+            return False
+    return True
+
+
+@compiled()
+def promising_rows(incumbents, energy, latency, more, usage):
+    """The same, row by row."""
+    keep = np.ones(len(energy), np.bool_)
+    for row in range(len(energy)):
+        keep[row] = promises(incumbents, energy[row], latency[row], more, usage[row])
+    return keep
+
+
+@compiled()
+def promising_groups(incumbents, energy, latency, least):
+    """Of each group of pmappings, with what it and all after it need at least: whether that is promising for any row."""
+    keep = np.zeros(len(least), np.bool_)
+    for g in range(len(least)):
+        if np.isfinite(least[g, 0]):
+            for row in range(len(energy)):
+                if (
+                    incumbents.kind == NOTHING_KNOWN
+                    or incumbents.watched >= 0
+                    or promises(incumbents, energy[row], latency[row], least[g], -1.0)
+                ):
+                    keep[g] = True
+                    break
+    return keep
+
+
+@compiled()
+def _hash(tiles, row, matched, side):
+    value = 0
+    for k in range(len(matched)):
+        value = (value * 1000003 + tiles[row, matched[k, side]]) & 0x7FFFFFFFFFFF
+    return (value ^ (value >> 17)) & 0x7FFFFFFF
+
+
+@compiled()
+def _chains(tiles, joint, hope):
+    """Pmappings by the hash of their tiles: per slot the first of a chain, and of each the next; without those without hope."""
+    size = 1
+    while joint.grouped and size < 2 * len(hope):
+        size *= 2
+    head, following = np.full(size, -1, np.int64), np.empty(len(hope), np.int64)
+    for j in range(len(hope) - 1, -1, -1):
+        if hope[j]:
+            slot = _hash(tiles, j, joint.matched, 1) & (size - 1)
+            following[j] = head[slot]
+            head[slot] = j
+    return head, following
+
+
+@compiled()
+def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):
+    """Rows of one side that are promising, if those of the other were as good as the best of them."""
+    hope = np.ones(len(energy), np.bool_)
+    if incumbents.kind != NOTHING_KNOWN and incumbents.watched < 0:
+        least_energy, least_latency = np.inf, np.inf
+        for i in range(len(other_energy)):
+            least_energy = min(least_energy, other_energy[i])
+            least_latency = min(least_latency, other_latency[i])
+        for j in range(len(energy)):
+            hope[j] = promises(incumbents, least_energy + energy[j], least_latency + latency[j], more, -1.0)
+    return hope
+
+
+@compiled()
+def _matching(left, i, right, j, matched):
+    for k in range(len(matched)):
+        if left[i, matched[k, 0]] != right[j, matched[k, 1]]:
+            return False
+    return True
+
+
+@compiled()
+def matching_pairs(before, einsum, joint, incumbents, more):
+    """All (i, j) of rows with equal tiles that are promising."""
+    left, left_energy, left_latency = before.tiles, before.energy, before.latency
+    right, right_energy, right_latency = einsum.tiles, einsum.energy, einsum.latency
+    matched, all_promise = joint.matched, incumbents.kind == NOTHING_KNOWN or incumbents.watched >= 0
+    hope = _hopeful(incumbents, right_energy, right_latency, left_energy, left_latency, more)
+    head, following = _chains(right, joint, hope)
+    hope = _hopeful(incumbents, left_energy, left_latency, right_energy, right_latency, more)
+    count, pairs = 0, np.empty((max(64, len(left_energy)), 2), np.int64)
+    for i in range(len(left_energy)):
+        j = head[_hash(left, i, matched, 0) & (len(head) - 1)] if hope[i] else -1
+        while j >= 0:
+            if _matching(left, i, right, j, matched) and (
+                all_promise
+                or promises(
+                    incumbents, left_energy[i] + right_energy[j], left_latency[i] + right_latency[j], more, -1.0
+                )
+            ):
+                if count == len(pairs):
+                    larger = np.empty((2 * count, 2), np.int64)
+                    for p in range(count):
+                        larger[p, 0], larger[p, 1] = pairs[p, 0], pairs[p, 1]
+                    pairs = larger
+                pairs[count, 0], pairs[count, 1] = i, j
+                count += 1
+            j = following[j]
+    return pairs[:count]
+
+
+@compiled()
+def _reserve(before, einsum, joint, pair, reserved, beside, persistent):
+    """Of one pair, per account: what is reserved in each zone of the refinement, needed beside it, and persistent.
+
+    Beside all zones: only what the Einsum needs inside them.
+    """
+    i, j = pair[0], pair[1]
+    last, bits, outside, inside = joint.zones, einsum.bits, joint.open_boundaries, joint.einsum_boundaries
+    for a in range(len(joint.before)):
+        old, memory = joint.before[a], joint.memory[a]
+        for z in range(last):
+            reserved[a, z], beside[a, z] = 0.0, 0.0
+        for z in range(before.reserved.shape[2]):
+            reserved[a, outside[z]] += before.reserved[i, old, z]
+        for z in range(bits.shape[2] - 1):
+            reserved[a, inside[z]] += bits[j, memory, z]
+        for z in range(before.beside.shape[2]):
+            if outside[z] < last:
+                beside[a, outside[z]] = before.beside[i, old, z]
+        beside[a, last] = bits[j, memory, bits.shape[2] - 1]
+        persistent[a] = before.persistent[i, old] + einsum.persistent[j, memory]
+    for c in range(len(joint.charges)):
+        a, zones, more = joint.charges[c, 0], joint.charges[c, 1], einsum.charges[joint.charges[c, 2], j]
+        if zones < 0:
+            persistent[a] += more
+        elif zones == last:
+            beside[a, zones] += more
+        else:
+            reserved[a, zones] += more
+
+
+@compiled()
+def joined_rows(before, einsum, joint, incumbents, more):
+    """Every promising pair that the memories can hold: i and j, and per account what is reserved, beside, persistent, inside all."""
+    pairs = matching_pairs(before, einsum, joint, incumbents, more)
+    accounts, zones, last = len(joint.before), joint.zones, joint.open_zones
+    kept_reserved, kept_beside = np.empty((len(pairs), accounts, last)), np.empty((len(pairs), accounts, last + 1))
+    kept_persistent, kept_inside = np.empty((len(pairs), accounts)), np.empty((len(pairs), accounts))
+    reserved, beside, persistent = np.empty((accounts, zones)), np.empty((accounts, zones + 1)), np.empty(accounts)
+    before_beside, boundaries, count = before.beside, joint.open_boundaries, 0
+    for p in range(len(pairs)):
+        i, j = pairs[p, 0], pairs[p, 1]
+        _reserve(before, einsum, joint, pairs[p], reserved, beside, persistent)
+        fits, usage = True, -1.0
+        for a in range(accounts):
+            kept_inside[count, a], kept_persistent[count, a] = beside[a, zones], persistent[a]
+            if boundaries[len(boundaries) - 1] == zones:  # branches beside it, inside all loops
+                finished = before_beside[i, joint.before[a], len(boundaries) - 1]
+                beside[a, zones] = max(beside[a, zones], finished)
+            for k in range(zones, -1, -1):  # sum along a branch, maximum across branches
+                if k < zones:
+                    beside[a, k] = max(beside[a, k], reserved[a, k] + beside[a, k + 1])
+                if k == last:
+                    for z in range(last):
+                        kept_reserved[count, a, z], kept_beside[count, a, z] = reserved[a, z], beside[a, z]
+                    kept_beside[count, a, last] = beside[a, last]
+            if joint.settles[a]:
+                kept_beside[count, a, 0] = 0.0
+            need = beside[a, 0] + persistent[a]
+            fits = fits and need <= joint.sizes[a] * _FITTING
+            if joint.memory[a] == incumbents.watched:
+                usage = max(usage, need)
+        if fits and usage >= 0 and incumbents.kind != NOTHING_KNOWN:
+            energy, latency = before.energy[i] + einsum.energy[j], before.latency[i] + einsum.latency[j]
+            fits = promises(incumbents, energy, latency, more, usage)
+        if fits:
+            pairs[count, 0], pairs[count, 1] = i, j
+            count += 1
+    return pairs[:count], kept_reserved[:count], kept_beside[:count], kept_persistent[:count], kept_inside[:count]
+
+
+@compiled()
+def prune_within(order, starts, criteria, slack, keep):
+    """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
+
+    Of rows that agree to within that factor at most one is marked, so there are no more than cells in a grid of such steps.
+    """
+    front = np.empty(len(order), np.int64)
+    for g in range(len(starts) - 1):
+        size = 0
+        for position in range(starts[g], starts[g + 1]):
+            row = order[position]
+            covered = False
+            for f in range(size):
+                covered = True
+                for c in range(criteria.shape[1]):
+                    if criteria[front[f], c] > criteria[row, c] * slack:
+                        covered = False
+                        break
+                if covered:
+                    front[f], front[f // 2] = front[f // 2], front[f]  # it will likely cover others, too
+                    break
+            if not covered:
+                front[size] = row
+                size += 1
+                keep[row] = True

@@ -1,0 +1,189 @@
+"""Space in memories that Einsums share: their sizes, and what the tensors of a join take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.base.errors import SpecError
+from fusiest.joining.meeting.joints import PERSISTENT, Exchanged, Joint
+from fusiest.joining.meeting.shared_nodes import HolderPlace, HolderUser, Ledger
+from fusiest.joining.rows.consolidation import Charge
+from fusiest.pmapping import Compatibility, Floats, Ints, Rows, sized_paths
+from fusiest.spec import Spec, WorkloadInfo, paths_of
+
+
+def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
+    """Per Einsum, the size of each memory while it runs."""
+    sizes: dict[str, Floats] = {}
+    for einsum in spec.info.einsums:
+        components = {c.name: c for path in sized_paths(spec, einsum) for c in path.components}
+        sizes[einsum] = np.array([components[m].size for m in memories], np.float64)
+    return sizes
+
+
+def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
+    """What tensors take in these memories."""
+    bits: dict[tuple[str, str], float] = {}
+    for einsum in spec.info.einsums:
+        for path in paths_of(spec, einsum):
+            for component in path.components:
+                if component.name in memories:
+                    bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
+    extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
+    return TensorCharges(spec.info, memories, bits, extents, _lasting_bits(spec, bits))
+
+
+def _lasting_bits(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
+    there, lies in the same space."""
+    lasting: dict[tuple[str, str], float] = {}
+    outermost = paths_of(spec, next(iter(spec.info.einsums)))[0].components[0].name
+    for info in (info for info in spec.info.einsums.values() if info.is_copy_operation):
+        for alone in info.persistent - spec.info.shared:
+            if (outermost, alone) in bits:
+                elements = math.prod(_extents(spec, info.name, alone).values()) * info.n_instances
+                (other,) = info.accesses.keys() - {alone}
+                if (outermost, other) in lasting:
+                    raise _several_copies(other)
+                lasting[outermost, other] = elements * bits[outermost, alone]
+    return lasting
+
+
+def _several_copies(tensor: str) -> SpecError:
+    return SpecError(
+        f"tensor {tensor} has several copies, one of them persistent and used by a copy Einsum alone, which may lie in one memory: "
+        "not supported yet",
+        tensor,
+    )
+
+
+def _extents(spec: Spec, einsum: str, tensor: str) -> dict[str, int]:
+    """Per rank of a tensor, how many elements an Einsum touches; of a rank that producers share out, all."""
+    info = spec.info.einsums[einsum]
+    touched = {rank: affine.length(info.bounds) for rank, affine in info.accesses[tensor].ranks.items()}
+    for rank, size in [info.shared_out[tensor]] if tensor in info.shared_out else []:
+        touched[rank] = max(touched[rank], size)
+    return touched
+
+
+@dataclass(frozen=True)
+class TensorCharges:
+    """Bits per value, and the charge for each tensor of a join."""
+
+    workload: WorkloadInfo
+    memories: tuple[str, ...]
+    bits: Mapping[tuple[str, str], float]
+    """Per value, by (memory, tensor)."""
+    extents: Mapping[str, tuple[Mapping[str, int], ...]]
+    """Of a tensor, for each of its users: how many elements it touches per rank."""
+    lasting_bits: Mapping[tuple[str, str], float]
+    """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
+    _known: dict[tuple[str, tuple[str, ...], bool], int] = field(default_factory=dict, repr=False, compare=False)
+    """Elements in ranks that are not stepped."""
+
+    def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
+        """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
+
+        What is exchanged is in its memory while the Einsum runs, whoever is charged for it: as much as the Einsum itself touches.
+        So it is the same for Einsums that differ only by names, whose other users may touch more. (Only of copies one is charged for
+        all, and what is persistent or held further in is left out.)
+        """
+        space: Floats = rows.persistent + rows.bits.sum(axis=2)
+        column = {v: i for i, v in enumerate(compatibility.loops)}
+        for b in compatibility.backings:
+            users = [self.workload.einsums[user] for user in self.workload.users[b.tensor]]
+            if b.memory not in self.memories or any(u.is_copy_operation or b.tensor in u.persistent for u in users):
+                continue
+            loops = [loop for zone in compatibility.zones[: b.zones] for loop in zone]
+            user = HolderUser(einsum, tuple((loop.variable, column[loop]) for loop in loops))
+            bits = self._footprint(user, b.tensor, rows) * self.bits[b.memory, b.tensor]
+            space[:, self.memories.index(b.memory)] += bits
+        return space
+
+    def of(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """What a join is to be charged for shared tensors."""
+        yield from self._exchanged(joint, accounts, rows)
+        yield from self._further(joint, accounts, rows)
+
+    def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Tensors that begin to be exchanged. Of copies in one memory the largest counts, less what is charged already."""
+        groups: dict[frozenset[str] | str, list[Exchanged]] = {}
+        for e in joint.exchanged:
+            if e.memory in self.memories:
+                group = next((group for group in joint.copies if e.tensor in group), e.tensor)
+                groups.setdefault(group, []).append(e)
+        for members in groups.values():
+            new = min((e for e in members if not e.charged), key=lambda e: e.zones)  # a persistent one stays longest
+            lasting = [
+                (self.lasting_bits[e.memory, e.tensor], e.tensor)
+                for e in members
+                if (e.memory, e.tensor) in self.lasting_bits
+            ]
+            if not lasting and len(members) == 1:
+                yield Charge(accounts.of(new.memory), new.zones, self._exchanged_bits(new, rows))
+                continue
+            if lasting and len(members) > 1:
+                raise _several_copies(lasting[0][1])
+            before = np.full(len(rows), lasting[0][0] if lasting else 0.0)
+            for e in members:
+                before = np.maximum(before, self._exchanged_bits(e, rows)) if e.charged else before
+            bits = np.max([before, *(self._exchanged_bits(e, rows) for e in members)], axis=0)
+            yield Charge(accounts.of(new.memory), new.zones, bits - before)
+
+    def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
+        """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
+        stepped = tuple(stepping.rank for stepping, _ in e.columns)
+        size: Floats = np.full(len(rows), self._unstepped(e.tensor, stepped, e.zones == PERSISTENT))
+        for stepping, column in e.columns:
+            size *= _length(rows.tiles[:, column], stepping.coefficient)
+        size *= self.bits[e.memory, e.tensor]
+        return size
+
+    def _unstepped(self, tensor: str, stepped: tuple[str, ...], throughout: bool) -> float:
+        """Elements of a tensor in its ranks that are not stepped, for the user that touches most of them."""
+        key = tensor, stepped, throughout
+        if key not in self._known:
+            users = (self.workload.einsums[user] for user in self.workload.users[tensor])
+            self._known[key] = max(
+                (user.n_instances if throughout else 1)
+                * math.prod(n for rank, n in extents.items() if rank not in stepped)
+                for user, extents in zip(users, self.extents[tensor], strict=True)
+            )
+        return float(self._known[key])
+
+    def _further(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
+        """Further holders: what the Einsum needs more than the largest of those before it."""
+        for h in joint.shared_holders:
+            if h.place.memory in self.memories:
+                before = self._largest(h.before, h.place, rows)
+                extra_bits = np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)
+                yield Charge(accounts.counting(h.place, h.depth), h.depth, extra_bits)
+        for s in accounts.spread:
+            yield Charge(accounts.opened(s), s.place.zones, -self._largest(s.unsunk, s.place, rows))
+
+    def _largest(self, users: tuple[HolderUser, ...], place: HolderPlace, rows: Rows) -> Floats:
+        """The most bits that one of these Einsums holds of a tensor."""
+        most = np.zeros(len(rows))
+        for user in users:
+            most = np.maximum(most, self._footprint(user, place.tensor, rows))
+        return most * self.bits[place.memory, place.tensor]
+
+    def _footprint(self, user: HolderUser, tensor: str, rows: Rows) -> Floats:
+        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
+        info, columns = self.workload.einsums[user.einsum], dict(user.stepped)
+        size = np.ones(len(rows))
+        for affine in info.accesses[tensor].ranks.values():
+            extent: Ints | int = 1
+            for v, a in affine.coefficients.items():
+                extent = extent + abs(a) * ((rows.tiles[:, columns[v]] if v in columns else info.bounds[v]) - 1)
+            size *= extent
+        return size
+
+
+def _length(tiles: Ints, coefficient: int) -> Ints:
+    """Positions of a rank that tiles of its only variable cover."""
+    return tiles if abs(coefficient) == 1 else 1 + abs(coefficient) * (tiles - 1)

@@ -1,0 +1,276 @@
+"""What the mapper returns: mappings with their costs, whether they are proven optimal, and how the search went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from fusiest.base.errors import FusiestError
+from fusiest.base.frames import DataTable
+from fusiest.base.objective import OBJECTIVES, aim_of
+from fusiest.looptree import LoopTree
+from fusiest.mapper.options import Options
+from fusiest.mapper.progress import Progress
+from fusiest.mapper.results.provenance import GIVEN, Provenance, made_now
+from fusiest.model import Evaluation, area_by_component, leak_power_by_component
+from fusiest.show import si
+from fusiest.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas
+
+Stop: TypeAlias = Literal["time limit", "interrupt", "memory"]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One complete mapping and its cost as the model evaluates it."""
+
+    looptree: LoopTree
+    einsum_order: tuple[str, ...]
+    evaluation: Evaluation
+
+    def __repr__(self) -> str:
+        return f"<Mapping: {_costs(self)}>"
+
+    @property
+    def energy(self) -> float:
+        """Joules."""
+        return self.evaluation.energy
+
+    @property
+    def latency(self) -> float:
+        """Seconds."""
+        return self.evaluation.latency
+
+    @property
+    def edp(self) -> float:
+        """Joule-seconds."""
+        return self.evaluation.edp
+
+    def _repr_html_(self) -> str:
+        from fusiest.report import warnings_html
+
+        return warnings_html(self.evaluation) + self.looptree._repr_html_()
+
+
+def _costs(mapping: Mapping) -> str:
+    return f"{si(mapping.energy, 'J')}, {si(mapping.latency, 's')}, {si(mapping.edp, 'Js')}"
+
+
+@dataclass(frozen=True)
+class FunnelStep:
+    """One join: how many Einsums are then finished; pairs of compatible groups that may still lead to something better;
+    those whose tiles match, that fit the memories and may do so themselves; what no other dominates, in how many groups."""
+
+    finished: int
+    compatible: int
+    pairs: int
+    kept: int
+    forms: int
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """A baseline found a better mapping after so many evaluations."""
+
+    evaluations: float
+    energy: float
+    latency: float
+
+
+@dataclass
+class Stats:
+    """What a search took: seconds, bytes, and how many pmappings and partial mappings there were."""
+
+    wall_seconds: float = 0.0
+    exploring_seconds: float = 0.0
+    """Of these, for the tables of pmappings."""
+    cpu_seconds: float = 0.0
+    peak_rss_bytes: int = 0
+    pmappings: dict[str, int] = field(default_factory=dict)
+    explored: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    """Per Einsum, how many compatibilities its pmappings have: only those of one compete with each other."""
+    joined: list[int] = field(default_factory=list)
+    funnel: list[FunnelStep] = field(default_factory=list)
+    orders: str = "all"
+    plans_left: int = 0
+    """Plans of windows that were not gone through, of those that promise something."""
+    most_survivors: int = 0
+    """Partial mappings that survived a join: the most, over all passes."""
+    evaluations: float | None = None
+    """Of a baseline: pmappings that it was charged for."""
+    history: list[Improvement] = field(default_factory=list)
+    """Of a baseline: each mapping that was better than all before it."""
+
+
+@dataclass
+class Result:
+    """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds what was missed.
+
+    For every mapping there is one of these of which 1 - `gap` times every cost asked for is not more.
+    """
+
+    spec: Spec
+    objective: tuple[str, ...]
+    mappings: list[Mapping]
+    optimal: bool
+    gap: float
+    stats: Stats
+    stopped: Stop | None = None
+    """What ended the search before it was done."""
+    options: Options = field(default_factory=Options)
+    provenance: Provenance = field(default_factory=Provenance)
+    beyond: float = 0.0
+    """How much better a mapping could be with windows that are not in the domain; 0 if it has all."""
+
+    def __post_init__(self) -> None:
+        if self.provenance == Provenance():
+            self.provenance = made_now(self.spec)
+
+    def __repr__(self) -> str:
+        """In one line.
+
+        >>> from fusiest import load, map
+        >>> map(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), "energy")
+        <Result: 1 mapping, proven optimal, least energy 4.459 µJ, 524.3 µs, 2.338 nJs>
+        """
+        count = f"{len(self.mappings):,} mapping{'s' if len(self.mappings) != 1 else ''}"
+        best = f", least {self.aim} {_costs(self.best(self.aim))}" if self.mappings else ""
+        return f"<Result: {count}, {self.proof}{best}>"
+
+    @property
+    def searched(self) -> bool:
+        """Whether a mapper found the mappings; else one was given."""
+        return self.provenance.mapper != GIVEN
+
+    @property
+    def proof(self) -> str:
+        """What is known about better mappings, in words."""
+        if not self.searched:
+            return "given, not searched for"
+        if self.is_proven is not self.optimal:
+            return f"proven optimal in its domain; with other windows, at most {self.beyond:.2%} better is possible"
+        if self.optimal:
+            unproven = self.options.minimized.decides_ties if self.stopped is not None else ""
+            return f"proven optimal in {self.aim}, not in {unproven}" if unproven else "proven optimal"
+        return f"not proven optimal: at most {self.gap:.2%} better is possible"
+
+    @property
+    def area(self) -> float | None:
+        """Square metres of the architecture, all instances; None if no component says how large it is."""
+        return sum(area_by_component(self.spec).values()) or None
+
+    @property
+    def domain(self) -> list[str]:
+        """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
+        from fusiest.mapper.results.domain import WindowsSeen, domain
+
+        seen = WindowsSeen(self.optimal, self.beyond, self.stats.plans_left)
+        return domain(self.spec, self.options, self.stats.orders, seen) if self.searched else []
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no mapping is better, whatever windows it has: then that holds for designs with less of everything, too."""
+        return self.optimal and not self.beyond
+
+    @property
+    def advice(self) -> list[str]:
+        """What may be worth trying beyond that."""
+        from fusiest.pmapping import search_notes
+
+        return list(search_notes(self.spec, self.options.imperfect)) if self.searched else []
+
+    @property
+    def leak_power(self) -> float:
+        """Watts that the architecture leaks, all instances, none of them gated off."""
+        return sum(leak_power_by_component(self.spec).values())
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.stopped == "interrupt"
+
+    @property
+    def aim(self) -> str:
+        """The objective by which one mapping is the best; of a front, the energy-delay product."""
+        return aim_of(self.objective)
+
+    def best(self, objective: str = "edp") -> Mapping:
+        """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""
+        if objective not in OBJECTIVES:
+            raise FusiestError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
+        return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
+
+    def report(
+        self, path: str | Path | None = None, title: str = "", progress: Progress | None = None, unfused: bool = True
+    ) -> str:
+        """One self-contained HTML page on this result, written to `path` if one is given.
+
+        The unfused optimum, which it is compared with, is searched for here; not if `unfused` is false.
+        """
+        from fusiest.base.files import write_atomically
+        from fusiest.report import report_html, subject_of
+
+        page = report_html(subject_of(self, title, progress=progress, unfused=unfused))
+        if path is not None:
+            write_atomically(path, page)
+        return page
+
+    def charts(
+        self,
+        folder: str | Path,
+        mapping: Mapping | None = None,
+        formats: Sequence[str] = ("svg", "png"),
+        unfused: bool = True,
+    ) -> list[Path]:
+        """Every chart of the report as files, of the best mapping or the given one. Needs `fusiest[charts]`."""
+        from fusiest.report import save_charts, subject_of
+
+        return save_charts(subject_of(self, unfused=unfused), folder, mapping, formats)
+
+    def table(self, by: str = "action") -> DataTable:
+        """Rows by `action` or `einsum` as `Evaluation.table` has them, for each mapping, or one by `mapping`."""
+        if by == "mapping":
+            memories = list(dict.fromkeys(name for m in self.mappings for name in m.evaluation.peak_occupancy_bits))
+            figures = ("energy", "latency", "edp", "dynamic_energy", "leak_energy")
+            columns = ("mapping", *figures, *(f"{name}_peak_bits" for name in memories))
+            evaluations = [m.evaluation for m in self.mappings]
+            costs = [tuple(getattr(e, name) for name in figures) for e in evaluations]
+            sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in evaluations]
+            return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(evaluations) + 1)])
+        tables = [m.evaluation.table(by) for m in self.mappings]
+        rows = [(i, *row) for i, table in enumerate(tables, start=1) for row in table.rows]
+        return DataTable(("mapping", *tables[0].columns), rows)
+
+    def to_frame(self, by: str = "action") -> pandas.DataFrame:
+        """`table` as a pandas DataFrame: joules, seconds, bits, and numbers of actions. Mappings are numbered from 1."""
+        return self.table(by).to_frame()
+
+    def _repr_html_(self) -> str:
+        from fusiest.report import result_html
+
+        return result_html(self)
+
+    def to_json(self) -> dict[str, object]:
+        """The documented JSON form. It holds the spec, so that a result can be read without the files it came from."""
+        from fusiest.mapper.results.document import result_json
+
+        return result_json(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON form to a file, which `Result.load` reads."""
+        from fusiest.base.files import write_atomically
+        from fusiest.mapper.results.document import json_text
+
+        write_atomically(path, json_text(self.to_json()))
+
+    @staticmethod
+    def load(path: str | Path) -> Result:
+        """A result that `save` or `fusiest map --json` wrote. Each mapping in it is evaluated again, and must cost what it says."""
+        from fusiest.mapper.results.saved import load_result
+
+        return load_result(path)

@@ -1,0 +1,274 @@
+"""What mappings with windows cost at least, and whether there can be any that are worth looking for.
+
+Windows save nothing but space, as fused loops do. So where there is room for all that Einsums exchange, none is better than
+what is known; and as if there were, the optimum is below all mappings, with windows or without.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping as TypingMapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fusiest.base.objective import CLOSE, IMPOSSIBLE, Least
+from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
+from fusiest.mapper.options import Options
+from fusiest.mapper.results.result import Mapping
+from fusiest.mapper.tables import asked_of, representatives
+from fusiest.mapper.windows.window_plans import WindowPlan, has_halos
+from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
+from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
+
+Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
+"""A spec as if there were room for all that Einsums exchange: what is joined, and the best that comes out."""
+
+
+class WindowAttempt(NamedTuple):
+    """Plans of a run over the same rank in as many iterations, and what all Einsums cost at least with them."""
+
+    run: tuple[str, ...]
+    plans: tuple[WindowPlan, ...]
+    least: Least
+    hope: float
+    """The score of the whole, if the run is as good as it could be, and all else as it is known."""
+
+
+class EinsumFloor(NamedTuple):
+    """What an Einsum costs at least, and what bounds for all Einsums have of it at most."""
+
+    least: float
+    """Energy, whatever is done with it."""
+    computing: float
+    seconds: float
+    """Energy and time of its operations."""
+    most: float
+    most_seconds: float
+
+    def above(self, rows: float, joules: float, seconds: float) -> Least:
+        """How much more than those bounds it costs if it makes its rows so many times, and reads again for so much energy, and for
+        so long in all: each is below what it costs, and so is what the bounds have."""
+        again = max(0.0, rows - 1)
+        energy = again * self.computing
+        longest = max(seconds, (1 + again) * self.seconds)
+        return Least(max(energy, self.least + energy + joules - self.most), max(0.0, longest - self.most_seconds), 0.0)
+
+
+@functools.lru_cache(maxsize=4)
+def windows_save_nothing(spec: Spec) -> bool:
+    """Whether all that Einsums exchange has room on chip, and all of it is needed."""
+    return roomy_memories(spec) is not None and _all_is_used(spec)
+
+
+def worth_windows(spec: Spec, options: Options) -> bool:
+    """Whether mappings with windows are to be looked for: there are halos, tensors may be exchanged on chip below a loop, and
+    there is not room for everything."""
+    if options.windows == "none" or options.max_fused_loops == 0 or not has_halos(spec):
+        return False
+    return exchange_memories(spec) != {} and not windows_save_nothing(spec)
+
+
+def usual_windows(usage: str | None, exchange: str) -> str:
+    """What is looked for if nothing is said: all windows, where they are known."""
+    return "all" if usage is None and exchange == "finished" else "none"
+
+
+def can_be_bounded(spec: Spec) -> bool:
+    """Whether there is a bound for all windows."""
+    return exchange_memories(spec) is not None and _all_is_used(spec)
+
+
+def _all_is_used(spec: Spec) -> bool:
+    """Whether some user of each tensor reads every position that is made of it, so that windows leave nothing out."""
+    for tensor, makers in spec.info.producers.items():
+        users = [spec.info.einsums[u] for u in spec.info.users[tensor] if u not in makers]
+        if users and not any(all(_covers(user, spec.info.einsums[m], tensor) for m in makers) for user in users):
+            return False
+    return True
+
+
+def _covers(user: EinsumInfo, maker: EinsumInfo, tensor: str) -> bool:
+    for rank, affine in maker.accesses[tensor].ranks.items():
+        low, high, _ = _positions(affine, maker)
+        first, last, gapless = _positions(user.accesses[tensor].ranks[rank], user)
+        if not gapless or first > low or last < high:
+            return False
+    return True
+
+
+def _positions(affine: Affine, info: EinsumInfo) -> tuple[int, int, bool]:
+    """The first and the last position that is touched, and whether all between are."""
+    low = high = affine.constant
+    reached, gapless = 0, True
+    for a, extent in sorted((abs(a), info.bounds[v]) for v, a in affine.coefficients.items()):
+        gapless = gapless and (extent == 1 or a <= reached + 1)
+        reached += a * (extent - 1)
+    for v, a in affine.coefficients.items():
+        low, high = low + min(0, a * (info.bounds[v] - 1)), high + max(0, a * (info.bounds[v] - 1))
+    return low, high, gapless
+
+
+@dataclass(frozen=True)
+class WindowBounds:
+    """Bounds for all mappings of a spec, or of those that cut it into runs of Einsums."""
+
+    spec: Spec
+    options: Options
+    least: list[KnownCosts]
+    """The best, as if there were room for everything."""
+    lower: LowerBounds
+    _inside: dict[tuple[tuple[str, ...], bool], dict[str, Least]] = field(default_factory=dict, repr=False)
+    """By run and whether it is cut off, what each of its Einsums costs at least."""
+
+    def of_run(self, run: Collection[str]) -> Least:
+        """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
+        return self._cut_off(run).least_of_all(frozenset())
+
+    def hoped(self, run: tuple[str, ...], mappings: Sequence[Mapping], cut_off: bool = True) -> Least:
+        """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these.
+
+        `cut_off`: it exchanges nothing with others on chip.
+        """
+        if not mappings:
+            return self.of_run(run)
+        known = min(mappings, key=lambda m: self.options.minimized.score_of(m.energy, m.latency))
+        energy, latency = known.energy, known.latency
+        for name, least in self._least_inside(run, cut_off).items():
+            costs = known.evaluation.einsums[name]
+            energy -= max(0.0, costs.energy - least.energy)
+            latency -= max(0.0, costs.latency - least.latency)
+        return Least(energy, latency, 0.0)
+
+    def inside(self, run: tuple[str, ...]) -> tuple[float, float]:
+        """Energy and latency of a run alone, at least."""
+        least = self._least_inside(run, True).values()
+        return sum(each.energy for each in least), sum(each.latency for each in least)
+
+    def _least_inside(self, run: tuple[str, ...], cut_off: bool) -> dict[str, Least]:
+        if (run, cut_off) not in self._inside:
+            options = self._cut_off(run).options if cut_off else self.lower.options
+            self._inside[run, cut_off] = {
+                name: functools.reduce(Least.__or__, options[name].values(), IMPOSSIBLE) for name in run
+            }
+        return self._inside[run, cut_off]
+
+    def _cut_off(self, run: Collection[str]) -> LowerBounds:
+        """Bounds if a run exchanges nothing with others on chip."""
+        inside = set(run)
+        crossing = {t for t, users in self.spec.info.users.items() if 0 < len(inside & set(users)) < len(users)}
+        outer = _outermost(self.spec)
+        options = {
+            name: {
+                key: least for key, least in table.items() if all(c.memory in outer for t, c in key if t in crossing)
+            }
+            for name, table in self.lower.options.items()
+        }
+        return LowerBounds(options, self.lower.users, self.lower.order)
+
+    def of_plan(self, least: Least, plan: WindowPlan) -> Least:
+        """The same of a plan of that run."""
+        bounds = {name: self.spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums}
+        return self.of_rows(least, {name: plan.rows(name, bound) for name, bound in bounds.items()})
+
+    def of_plans(self, least: Least, plans: Sequence[WindowPlan]) -> Least:
+        """The least of several plans of that run."""
+        return functools.reduce(Least.__or__, (self.of_plan(least, plan) for plan in plans))
+
+    def of_rows(self, least: Least, rows: TypingMapping[str, float]) -> Least:
+        """The same if Einsums make all their rows so many times: those that are made again are computed again."""
+        energy = latency = 0.0
+        for name, times in rows.items():
+            again = times - 1
+            if again > 0:
+                joules, seconds = least_of_computing(self.spec, name)
+                slowest = max(option.latency for option in self.lower.options[name].values())
+                energy += again * joules
+                latency += max(0.0, (1 + again) * seconds - slowest)
+        return least.plus(Least(energy, latency, 0.0))
+
+    def floors(self, run: Sequence[str]) -> dict[str, EinsumFloor]:
+        """Of each Einsum of a run that exchanges what it makes on chip."""
+        inner = {self.spec.info.einsums[name].output for name in run[:-1]}
+        outer, options = _outermost(self.spec), self._cut_off(run).options
+        floors = {}
+        for name in run:
+            on_chip = [
+                least
+                for key, least in options[name].items()
+                if not any(t in inner and c.memory in outer for t, c in key)
+            ]
+            most = on_chip or list(options[name].values())
+            floors[name] = EinsumFloor(
+                least_costs(self.spec, name, asked_of(self.options))[0],
+                *least_of_computing(self.spec, name),
+                max((least.energy for least in most), default=0.0),
+                max((least.latency for least in most), default=0.0),
+            )
+        return floors
+
+    def is_met(self, mappings: Sequence[Mapping]) -> bool:
+        """Whether what is known is as good as all could be, also in what decides between equals."""
+        if not mappings or gap_above(self.options, self.least, mappings):
+            return False
+        if self.options.minimized.is_front or self.options.minimized.is_product:
+            return True
+        tie = self.options.minimized.decides_ties
+        bounds = [float(getattr(p, tie)) for p in self.least]
+        return min(float(getattr(m, tie)) for m in mappings) <= min(bounds) * (1 + CLOSE)
+
+    def promises(self, least: Least, mappings: Sequence[Mapping]) -> bool:
+        """Whether something that costs at least so much could be better than what is known."""
+        incumbents = Incumbents(self.options.minimized)
+        for m in mappings:
+            incumbents = incumbents.with_point(KnownCosts(m.energy, m.latency))
+        return bool(incumbents.promising(np.zeros(1), np.zeros(1), least)[0])
+
+    def score(self, least: Least) -> float:
+        """For sorting."""
+        return self.options.minimized.score_of(least.energy, least.latency)
+
+
+def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBounds | None:
+    """Bounds, if there are any."""
+    if not can_be_bounded(spec):
+        return None
+    problem, least = relaxed(spec, replace(options, windows="none"))
+    return WindowBounds(spec, options, least, potential(problem).bounds(problem)) if least else None
+
+
+def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
+    """What no mapping is below in both costs, known at once: room for everything, and each Einsum for itself."""
+    if not can_be_bounded(spec):
+        return [KnownCosts(0.0, 0.0)]
+    firsts = representatives(spec, options.finished).values()
+    leasts = [least_costs(spec, first, asked_of(options)) for first in firsts]
+    return [KnownCosts(sum(energy for energy, _ in leasts), sum(latency for _, latency in leasts))]
+
+
+def gap_above(options: Options, least: Sequence[KnownCosts], mappings: Sequence[Mapping]) -> float:
+    """How much better, relatively, a mapping could be than known ones, if none is better than all of `least`."""
+    if not mappings:
+        return 1.0
+    objective = options.minimized
+    worst = 1.0
+    for point in least:
+        if objective.is_front:
+            ratios = [max(_ratio(m.energy, point.energy), _ratio(m.latency, point.latency)) for m in mappings]
+        else:
+            bound = objective.score_of(point.energy, point.latency)
+            ratios = [_ratio(objective.score_of(m.energy, m.latency), bound) for m in mappings]
+        worst = max(worst, min(ratios))
+    return 1 - 1 / worst if worst > 1 + CLOSE else 0.0
+
+
+def _outermost(spec: Spec) -> frozenset[str]:
+    """The memories that no limited exchange is about."""
+    inner = exchange_memories(spec) or {}
+    return frozenset(m for m in memory_names(spec.require_arch()) if m not in inner)
+
+
+def _ratio(cost: float, least: float) -> float:
+    return 1.0 if cost <= least else cost / least if least > 0 else float("inf")

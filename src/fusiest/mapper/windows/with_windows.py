@@ -1,0 +1,381 @@
+"""Mappings with windows: runs of Einsums are fused through their halos wherever that is better than what is known.
+
+Plans of windows are tried from the most promising on: for each a spec without windows is searched (`window_specs`). What is
+found is written back, evaluated by the model, and put between mappings of the Einsums before and after it. Never worse than
+without windows, and valid. What no plan can beat ends the search; whether others would be better is known up to a gap.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fusiest.base import interrupt
+from fusiest.base.errors import Interrupted, OutOfMemory, SpecError
+from fusiest.base.interrupt import OutOfTime
+from fusiest.base.objective import Least
+from fusiest.joining import KnownCosts
+from fusiest.looptree import einsums
+from fusiest.mapper.options import Options
+from fusiest.mapper.part_mappings import NO_PART, PartMapping, best_of, best_parts, joined_parts
+from fusiest.mapper.progress import Progress, Step
+from fusiest.mapper.resources import cpu_seconds
+from fusiest.mapper.results.result import Mapping, Result, Stop
+from fusiest.mapper.windows.in_a_row import PartsInARow, PartSpan, PartsRow
+from fusiest.mapper.windows.interleaving_plans import KnownTurns, TurnPlan, other_common_variables
+from fusiest.mapper.windows.interleavings import MOST_PLANS, PlansLeft, TurnSearches, TurnTables
+from fusiest.mapper.windows.neighbours import RunSet, RunsJoined
+from fusiest.mapper.windows.outside import PlainParts, mappings_to_cut
+from fusiest.mapper.windows.promises import WindowPromises, WindowRun
+from fusiest.mapper.windows.symmetric import WindowForms
+from fusiest.mapper.windows.trials import PlanTrials, WindowSearches
+from fusiest.mapper.windows.window_bounds import (
+    WindowAttempt,
+    WindowBounds,
+    gap_above,
+    least_with_windows,
+    window_bounds,
+)
+from fusiest.mapper.windows.window_plans import (
+    is_too_long,
+    window_runs,
+)
+from fusiest.pmapping import exchange_memories, open_memories
+from fusiest.spec import Spec
+
+MOST_ATTEMPTS = 48
+"""Runs with one number of iterations that are tried; the most promising ones."""
+MOST_WORSE = 2
+"""After so many numbers of iterations in a row that are no better than the others of a run over a rank, no more of it are tried."""
+MOST_FRUITLESS = 12
+"""After so many plans that fit, and with which no mapping gets better, no more are tried."""
+MOST_FRUITLESS_TURNS, MOST_IN_VAIN = 6, 36
+"""In long workloads: plans of a run that are searched exactly and make no mapping better, before the next run's turn; and of all runs."""
+FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
+MOST_MADE = 8
+"""Ways to cut a long workload into runs and parts that are evaluated in the end."""
+MOST_JOINED, MOST_JOINED_IN_VAIN = 4, 2
+"""Runs that are joined with their neighbours, each alone; and, in long workloads, those in a row that make no mapping better."""
+MOST_SEARCHED = 6
+"""Einsums of a workload in which all that is before and after each run is searched."""
+WindowPass = tuple[WindowRun, bool]
+"""A run, and whether its windows are kept, or some made again."""
+
+
+def with_windows(result: Result, searches: WindowSearches, say: Progress, begin: float) -> Result:
+    """The result with all that windows make better. `begin`: from when on a time limit counts."""
+    spec, options = result.spec, result.options
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    stopped, bounds, domain_gap = result.stopped, None, 1.0
+    try:
+        interrupt.check()
+        say(Step("bounding windows"))
+        bounds = window_bounds(spec, options, searches.relaxed)
+        search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
+        try:
+            search.search_all()
+        finally:
+            result.mappings = search.mappings
+            if result.optimal:
+                domain_gap = search.domain_gap()
+            result.stats.plans_left = search.plans_left()
+        stopped = search.stopped or stopped
+    except OutOfTime:
+        stopped = "time limit"
+    except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
+        stopped = "interrupt"
+    except (MemoryError, OutOfMemory):
+        stopped = "memory"
+    with interrupt.finishing():
+        least = bounds.least if bounds is not None else least_with_windows(spec, options)
+    beyond = gap_above(options, least, result.mappings)
+    gap = min(beyond, domain_gap)
+    result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
+    result.beyond = beyond if beyond > gap else 0.0
+    if not beyond:
+        result.stats.plans_left = 0
+    result.stats.wall_seconds += time.perf_counter() - wall
+    result.stats.cpu_seconds += cpu_seconds() - cpu
+    return result
+
+
+@dataclass
+class _WindowSearch:
+    spec: Spec
+    options: Options
+    searches: WindowSearches
+    say: Progress
+    begin: float
+    bounds: WindowBounds | None
+    mappings: list[Mapping]
+    """The best so far."""
+    stopped: Stop | None = None
+    kept_only: bool = True
+    """Whether no windows are made again."""
+
+    def __post_init__(self) -> None:
+        self.names = list(self.spec.info.einsums)
+        self.trials, self.forms = PlanTrials(self.spec, self.options, self.searches, self.begin), WindowForms(self.spec)
+        self.promises = WindowPromises(self.spec, self.options, self.bounds, self.trials.part_of)
+        self.is_long, self.is_cut = is_too_long(self.spec), len(self.names) > MOST_SEARCHED
+        """Whether what is before and after runs is cut from known mappings."""
+        self.plain = PlainParts(self.spec, mappings_to_cut(self.mappings) if self.is_cut else [], self.trials.plain)
+        self.rows = PartsInARow(len(self.names), self.plain)
+        known = self.searches.turns or KnownTurns()
+        self.tables = TurnTables(open_memories(self.spec), known)
+        self.left: dict[WindowPass, PlansLeft] | None = None
+        """What was not gone through. None before all runs are known."""
+        self.refused = False
+        """Whether parts were found that constraints forbid in the whole."""
+
+    def search_all(self) -> None:
+        """First windows that are kept, then those that are made again: so nothing that is found for the former alone is missed."""
+        self._look_ahead()
+        self._search()
+        if self.options.windows == "all" and not self._over() and not self._is_best():
+            self.kept_only = False
+            self._search()
+        if not self._over() and not self._is_best():
+            self._join_runs()
+
+    def _join_runs(self) -> None:
+        """Promising runs between neighbours with which they may exchange tensors on chip."""
+        memories = exchange_memories(self.spec)
+        if memories is None or len(memories) != 1:
+            return
+        kept_only = True if self.options.windows == "retained" else None
+        turns = replace(self._turns(()), kept_only=kept_only, tables=self.tables.renewed())
+        joined, in_vain = RunsJoined(turns, self._least), 0
+        for runs in self._run_sets(joined):
+            if self._over() or self._is_best() or (self.is_long and in_vain == MOST_JOINED_IN_VAIN):
+                return
+            words = " and ".join(f"{run[0]} to {run[-1]}" for run in runs)
+            self.say(Step("windows", f"{words}, between others"))
+            found = joined.best(runs, self.trials.inner(True), self.searches.joined)
+            self.mappings = best_of([*self.mappings, *found], self.options)
+            in_vain = 0 if any(mapping is new for mapping in self.mappings for new in found) else in_vain + 1
+
+    def _run_sets(self, joined: RunsJoined) -> Iterator[RunSet]:
+        """Those of the best mapping together, and the most promising ones alone; in long workloads only what contains one of the former."""
+        score = self.options.minimized.score_of
+        best = min(self._wholes(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
+        runs = {einsums(tree.nodes) for tree in best.trees}
+        single = [run for run in self.promises.least if joined.can_be_joined(run)]
+        together = tuple(run for run in single if run in runs)
+        if len(together) > (not self.is_long):
+            yield together
+        if self.is_long:
+            single = [run for run in single if not together or any(set(inner) < set(run) for inner in together)]
+        if self.bounds is not None:
+            bounds, mappings = self.bounds, self.mappings
+            single.sort(key=lambda run: (bounds.score(bounds.hoped(run, mappings, cut_off=False)), len(run)))
+        yield from ((run,) for run in single[:MOST_JOINED])
+
+    def domain_gap(self) -> float:
+        """How much better something with turns that were not gone through could be than what is known."""
+        if self.left is None or self.refused or self.options.imperfect:
+            return 1.0
+        least = [KnownCosts(left.least.energy, left.least.latency) for left in self.left.values()]
+        return gap_above(self.options, least, self.mappings)
+
+    def plans_left(self) -> int:
+        """How many were not gone through."""
+        return sum(left.plans for left in (self.left or {}).values() if self._promises(left.least))
+
+    def _look_ahead(self) -> None:
+        """What all runs cost at least, and how many plans they have; where these are many, it is said."""
+        passes = (True, False) if self.options.windows == "all" else (True,)
+        ahead, turns = dict[WindowPass, PlansLeft](), self._turns(())
+        for run in window_runs(self.spec):
+            interrupt.check()
+            least = self.promises.bound(run)
+            if self._promises(least):
+                count = sum(ways.plans for ways in turns.ways(run) if ways.are_asked_for)
+                ahead |= {(run, kept): PlansLeft(count, least) for kept in passes}
+        self.left, plans = ahead, sum(left.plans for (_, kept), left in ahead.items() if kept)
+        if plans > MOST_PLANS:
+            words = f"up to {plans:,} plans, of which the most promising are searched, up to {MOST_PLANS:,} of a kind"
+            self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
+
+    def _turns(self, run: WindowRun) -> TurnSearches:
+        options = self.trials.inner(len(run) == len(self.names))
+        runs = sum(self._promises(least) for least in self.promises.least.values())
+        return TurnSearches(self.spec, options, self.forms, self.kept_only, self.tables, max(1, runs))
+
+    def _search(self) -> None:
+        """Try plans; then put runs together, as far as that takes no search if time is up."""
+        try:
+            self._try_plans()
+        except OutOfTime:
+            self.stopped = "time limit"
+        wholes = [whole for whole in self._wholes() if whole.windows]
+        self._note(wholes)
+        score = self.options.minimized.score_of
+        if not self._over() and self.plain.refine(sorted(wholes, key=lambda whole: score(whole.energy, whole.latency))):
+            self._note(self._wholes())
+
+    def _try_plans(self) -> None:
+        """The most promising first, until none can be better."""
+        searched, tried = self._search_turns(), 0
+        if self.is_long and searched:
+            return  # what plans of others find is hardly ever better, and takes a quarter of the time
+        runs = [run for run in self.promises.least if run not in searched and self._is_promising(run)]
+        attempts = self.promises.attempts(runs, self.forms, self.kept_only, self.mappings)
+        worse, best = dict[object, int](), dict[object, list[PartMapping]]()
+        fruitless = 0
+        if len(attempts) > MOST_ATTEMPTS:
+            words = f"of {len(attempts)} plans up to {MOST_ATTEMPTS} are tried, the most promising first"
+            self.say(Step("windows", f"{words}; {FEWER_WINDOWS}", 0, MOST_ATTEMPTS, "plans"))
+        for attempt in attempts:
+            if tried == MOST_ATTEMPTS or fruitless == MOST_FRUITLESS or self._over() or self._is_best():
+                break
+            plan, run = attempt.plans[0], attempt.run
+            kind = run, plan.variables[run[-1]]
+            if worse.get(kind, 0) >= MOST_WORSE or not self._promises(attempt.least) or not self._is_promising(run):
+                continue
+            words = f"{run[0]} to {run[-1]} in {plan.times} iterations of {plan.variables[run[-1]]}"
+            self.say(Step("windows", words, tried, min(len(attempts), MOST_ATTEMPTS), "plans"))
+            tried, known = tried + 1, self.mappings
+            parts = self._tried(attempt)
+            self._add(run, parts)
+            fruitless = 0 if self.mappings is not known else fruitless + bool(parts)
+            if parts:  # as long as nothing fits, more iterations may
+                others = best.get(kind, [])
+                best[kind] = best_parts([*others, *parts])
+                is_better = any(part not in others for part in best[kind])
+                worse[kind] = 0 if is_better else worse.get(kind, 0) + 1
+
+    def _search_turns(self) -> set[WindowRun]:
+        """Search short runs exactly; those for which no plan could add anything, or in long workloads much."""
+        searched: set[WindowRun] = set()
+        self.tables, in_vain = self.tables.renewed(), 0
+        hopeful = self.promises.in_turn(self._hope)
+        for run in hopeful if self.is_long else sorted(self.promises.least, key=len, reverse=True):
+            if self._over() or self._is_best() or (self.is_long and in_vain >= MOST_IN_VAIN):
+                break
+            if not self._promises(self.promises.least[run]):
+                continue
+            self.say(Step("windows", f"{run[0]} to {run[-1]}, exactly"))
+            left, bound = PlansLeft(), functools.partial(self._least, run)
+            fruitless, parts_found = 0, False
+            for parts in self._turns(run).best(self.trials.part_of(run), bound, self._promises, left):
+                known = self.mappings
+                self._add(run, parts)
+                is_better, parts_found = self.mappings is not known, parts_found or bool(parts)
+                fruitless, in_vain = (0, 0) if is_better else (fruitless + 1, in_vain + 1)
+                if self._over() or self._is_best():
+                    return searched
+                if self.is_long and fruitless == MOST_FRUITLESS_TURNS:
+                    left.add(1, self.promises.least[run])
+                    break
+            if left.plans:
+                words = f"{run[0]} to {run[-1]}: {left.plans:,} plans are not gone through"
+                self.say(Step("windows", f"{words}; {FEWER_WINDOWS}"))
+            elif not other_common_variables(self.spec, run):
+                searched.add(run)
+            if self.is_long and parts_found and not self.tables.has_failed(run):
+                searched.add(run)
+            if not self._rest_is_searched(run):
+                left.add(0, self.promises.least[run])
+            if self.left is not None:
+                self.left[run, self.kept_only] = left
+        return searched
+
+    def _rest_is_searched(self, run: WindowRun) -> bool:
+        """Whether the best of all before and after a run is known."""
+        if len(run) == len(self.names):
+            return True
+        return not self.plain.known and not self.trials.failed and self.options.time_limit is None
+
+    def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
+        """What is found for plans that keep all that overlaps, or for all."""
+        plans = attempt.plans
+        chosen = plans[:1] if self.kept_only else plans
+        wanted = [plan for plan in chosen if self.promises.is_worth(plan, self.mappings)]
+        searched = (*plans[:1], *plans[-1:]) if self.kept_only else wanted
+        worth = self.promises.worth(wanted, self.mappings)
+        try:
+            return list(self.trials.best(dict.fromkeys(searched), wanted, worth))
+        except SpecError:  # a name in the architecture means nothing in the part
+            return []
+
+    def _is_promising(self, run: WindowRun) -> bool:
+        """Whether a run may make something better; in longer workloads, whether it is likely to."""
+        is_likely = not self.is_cut or self.promises.is_hopeful(self._hope(run))
+        return is_likely and self._promises(self.promises.least[run])
+
+    def _hope(self, run: WindowRun) -> float:
+        """The score with the best that a run could be, between what is known before and after it, over the best that is known."""
+        if self.bounds is None or not self.mappings:
+            return 0.0
+        first, last = self._span(run)
+        energy, latency = self.bounds.inside(run)
+        rows = (a.then(c) for a in self.rows.to(first) for c in self.rows.since(last))
+        score = self.options.minimized.score_of
+        hoped = min((score(row.energy + energy, row.latency + latency) for row in rows), default=0.0)
+        return hoped / min(score(m.energy, m.latency) for m in self.mappings)
+
+    def _least(self, run: WindowRun, plan: TurnPlan | None) -> Least:
+        return self.promises.of_turns(run, plan, self.mappings)
+
+    def _promises(self, least: Least) -> bool:
+        return self.promises.can_be_better(least, self.mappings)
+
+    def _is_best(self) -> bool:
+        return self.promises.is_met(self.mappings)
+
+    def _span(self, run: Sequence[str]) -> PartSpan:
+        first = self.names.index(run[0])
+        return first, first + len(run)
+
+    def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> None:
+        """Note what was found for a run, alone and between what is before and after it."""
+        span = self._span(run)
+        new = self.rows.add(span, parts)
+        if not new:
+            return
+        if not self.is_cut:
+            self._note(self.rows.between_plain(span, new))
+            return
+        for whole in self.rows.made(self._in_order(self.rows.around(span, new)), self._costs_are_beaten):
+            self._note([whole])
+
+    def _wholes(self) -> list[PartMapping]:
+        """The best ways to put runs with windows and parts without in a row."""
+        if not self.is_cut:
+            return self.rows.wholes()
+        rows = self._in_order(self.rows.to(len(self.names)))
+        return list(self.rows.made(rows[:MOST_MADE], lambda energy, latency: False))
+
+    def _in_order(self, rows: list[PartsRow]) -> list[PartsRow]:
+        score = self.options.minimized.score_of
+        return sorted(rows, key=lambda row: score(row.energy, row.latency))
+
+    def _note(self, parts: Sequence[PartMapping]) -> None:
+        """Whole mappings that are better than known ones."""
+        better = [
+            part for part in best_parts(parts) if part.windows and not self._costs_are_beaten(part.energy, part.latency)
+        ]
+        mappings = [
+            mapping for part in better if (mapping := joined_parts(self.spec, part, self.options.imperfect)) is not None
+        ]
+        self.refused = self.refused or len(mappings) < len(better)
+        if mappings:
+            self.mappings = best_of([*self.mappings, *mappings], self.options)
+
+    def _costs_are_beaten(self, energy: float, latency: float) -> bool:
+        objective = self.options.minimized
+        if objective.is_front:
+            return any(m.energy <= energy and m.latency <= latency for m in self.mappings)
+        score = objective.score_of(energy, latency)
+        return any(objective.score_of(m.energy, m.latency) < score for m in self.mappings)
+
+    def _over(self) -> bool:
+        limit = self.options.time_limit
+        if interrupt.taken():
+            self.stopped = "interrupt"
+        elif limit is not None and time.perf_counter() > self.begin + limit:
+            self.stopped = "time limit"
+        return self.stopped is not None

@@ -1,0 +1,22 @@
+"""On first use: what crossing fanouts needs is compiled by another process, while this one compiles and runs what comes before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fusiest.base.compiled import compile_elsewhere
+from fusiest.pmapping.lattice import pair_kernels
+
+
+def compile_ahead() -> None:
+    """Begin to compile, if that is not done yet. The search waits for it when it gets there."""
+    compile_elsewhere([pair_kernels.pair, pair_kernels.cross], cross_little)
+
+
+def cross_little() -> None:
+    """One row below one Spatial choice, with arrays as a search has them."""
+    zero = np.zeros((1, 1), np.int64)
+    shapes, start, below, choice = pair_kernels.pair(zero, zero, 1)
+    pairs = pair_kernels.Pairs(shapes, start, below, choice, np.arange(2))
+    bar = pair_kernels.Bar(np.zeros((1, 1)), np.ones(2), np.zeros((0, 2)))
+    pair_kernels.cross(pairs, np.ones((1, 1)), np.ones((1, 1, 2)), bar)

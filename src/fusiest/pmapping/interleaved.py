@@ -1,0 +1,376 @@
+"""What one Einsum can do below loops that make windows and that it shares with others: all that is not worse than something else.
+
+As the general search, with these loops given: they stand in this order in some gap each, above all other loops. A variable that
+such a loop steps has tiles of several lengths below it (`WindowChains`). Tensors that are exchanged stand above all else here, and
+whoever asks counts their space. Of other holders above one of these loops, others that share it see the space, unless it sinks past.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from fusiest.base.frozen import FrozenDict
+from fusiest.looptree import Node, Tiling
+from fusiest.pmapping.chains.chain_search import GeneralSearch
+from fusiest.pmapping.chains.combine import Partial
+from fusiest.pmapping.chains.nest_tiles import GeneralNests
+from fusiest.pmapping.chains.rows_to_nests import GeneralOrigin, SlotLoop
+from fusiest.pmapping.chains.singles import SingleChains
+from fusiest.pmapping.chains.skeleton import Skeleton, Slot
+from fusiest.pmapping.chains.space import Reserved
+from fusiest.pmapping.chains.terms import Terms
+from fusiest.pmapping.chains.tied_variables import Usages, best_usages
+from fusiest.pmapping.chains.tile_chains import (
+    COUNTED,
+    Chains,
+    allowed_chains,
+    make_chains,
+    spread_chains,
+    tile_options,
+)
+from fusiest.pmapping.explore import leakage, paths
+from fusiest.pmapping.lattice.applies import beside, constrained_variables, top_fits
+from fusiest.pmapping.lattice.move_costs import Columns, finish
+from fusiest.pmapping.lattice.tile_problem import make_problem
+from fusiest.pmapping.nest.rules import HeldTensor, Nest, Rules
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+from fusiest.pmapping.placements.open_choices import Steps
+from fusiest.pmapping.placements.placement import Placement, placements
+from fusiest.pmapping.reuse.symbolic_throughput import OpenRates, open_calls
+from fusiest.pmapping.table import FusedLimits
+from fusiest.spec import Path, Spec
+
+MOST_TILES = 16
+"""With imperfect tiles, a window of so many rows has all of them, a longer one those that make fewer iterations."""
+_NEST = 1_000
+"""Candidates that can be looked at in the time that it takes to begin with a nest."""
+
+
+@dataclass(frozen=True)
+class TurnLoop:
+    """A loop that an Einsum shares with others: what it steps there, and how."""
+
+    variable: str
+    tiling: Tiling
+    times: int
+    """Iterations."""
+
+
+@dataclass(frozen=True)
+class TurnNest:
+    """What an Einsum does: holders above each of the common loops, and all below them."""
+
+    above: tuple[tuple[Node, ...], ...]
+    inside: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class TurnRows:
+    """All that an Einsum can do, below loops that it shares with others."""
+
+    costs: Floats
+    """Rows × energy, latency, bits that are reserved above each of the loops, and in all; without exchanged tensors."""
+    calls: Floats
+    """Rows × what is not in energy and latency yet: calls of memories whose throughputs are open, and watts."""
+    origins: tuple[tuple[WindowOrigin, int], ...]
+    explored: int
+    """How many candidates there were."""
+
+    def settled(self, rates: OpenRates) -> TurnRows:
+        """With these throughputs, those that nothing else is better than."""
+        if not len(self.costs):
+            return self
+        costs = np.column_stack([*rates.settled(self.costs[:, 0], self.costs[:, 1], self.calls), self.costs[:, 2:]])
+        return TurnRows(costs, self.calls[:, :0], self.origins, self.explored).pruned()
+
+    def pruned(self) -> TurnRows:
+        """Those that nothing else is better than."""
+        criteria = np.column_stack([self.costs, self.calls])
+        best = pareto_rows(np.zeros(len(criteria), np.int64), criteria)
+        return TurnRows(self.costs[best], self.calls[best], tuple(self.origins[i] for i in best), self.explored)
+
+    def nest(self, row: int) -> TurnNest:
+        """A row as nodes of a mapping."""
+        origin, number = self.origins[row]
+        return origin.nest(number)
+
+
+@dataclass(frozen=True)
+class TurnsAsked:
+    """What is asked about an Einsum: its common loops, the memory that tensors are exchanged in, and these tensors."""
+
+    loops: tuple[TurnLoop, ...]
+    memory: str
+    levels: FrozenDict[str, int]
+    """How many of the loops stand above each of these tensors: their holders stand right below that loop."""
+    alone: frozenset[str]
+    """Tensors that no other Einsum below these loops uses: they may be held above them."""
+    imperfect: bool
+    most: int
+    """Candidates; more are too many."""
+    rates: frozenset[str] = frozenset()
+    """Memories whose throughputs are left open."""
+
+    def backed_below(self, number: int) -> frozenset[str]:
+        """Exchanged tensors that a loop stands above."""
+        return frozenset(tensor for tensor, level in self.levels.items() if level > number)
+
+
+class TooManyCandidates(Exception):
+    """There is more to look at than was asked for."""
+
+
+def turn_rows(spec: Spec, einsum: str, asked: TurnsAsked) -> TurnRows:
+    """All that an Einsum can do in its turns and nothing else is better than, on any compute; given throughputs, `TurnRows.settled`."""
+    pieces, origins = list[tuple[Floats, Floats]](), list[tuple[WindowOrigin, int]]()
+    budget = [asked.most]
+    for path in paths(spec, einsum):
+        for origin, costs, calls in _path_rows(spec, path, asked, budget):
+            pieces.append((costs, calls))
+            origins += [(origin, i) for i in range(len(costs))]
+    explored = asked.most - budget[0]
+    if not pieces:
+        return TurnRows(np.empty((0, 3 + len(asked.loops))), np.empty((0, 1)), (), explored)
+    costs, calls = (np.concatenate(some) for some in zip(*pieces, strict=True))
+    return TurnRows(costs, calls, tuple(origins), explored).pruned()
+
+
+def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> Iterator[TurnPiece]:
+    names = [c.name for c in path.components]
+    if asked.memory not in names:
+        return
+    problem = make_problem(path, *constrained_variables(spec, path))
+    nest = Nest(problem, frozenset(), {}, Rules(sink=False, hoist=False), frozenset(), beside(spec, path))
+    at = names.index(asked.memory)
+    search = TurnSearch(nest, (at,), FusedLimits(), True, leakage(spec, problem), asked=asked, budget=budget)
+    outermost = next(i for i, c in enumerate(path.components) if c.kind == "memory")
+    fused = {loop.variable for k, loop in enumerate(asked.loops) if asked.backed_below(k)}
+    for placement in placements(spec, path):
+        backing = {t: placement.holders(t, path)[0] for t in path.einsum.accesses}
+        sets = placement.sets[at]
+        barred = sets is not None and bool(sets.no_fused_loops & fused)
+        where = all(m == (at if t in asked.levels else outermost) for t, m in backing.items())
+        if where and not barred and top_fits(path, placement):
+            yield from search.rows(placement)
+
+
+@dataclass
+class TurnSearch(GeneralSearch):
+    """One Einsum on one compute, below common loops."""
+
+    asked: TurnsAsked = dataclasses.field(kw_only=True)
+    budget: list[int] = dataclasses.field(kw_only=True)
+
+    def _rates(self) -> frozenset[str]:
+        return self.asked.rates
+
+    def _usages(self) -> Usages:
+        """As without windows: `min_usage` compares what the Einsum's own bounds allow."""
+        return best_usages(self.path, self.asked.imperfect)
+
+    def count(self, candidates: int) -> None:
+        self.budget[0] -= candidates
+        if self.budget[0] < 0:
+            raise TooManyCandidates
+
+    def rows(self, placement: Placement) -> Iterator[TurnPiece]:
+        """For every order of holders, and every place of the common loops among them."""
+        problem, path = self.nest.problem, self.path
+        lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.levels)
+        whole = Steps(problem, [placement], lifted).outer_stretch(0, len(path.components))
+        for order in self.nest.orders(frozenset(), self.nest.order_options(whole), whole):
+            skeleton = Skeleton(self.nest, placement, whole, tuple(reversed(order)), True)
+            most = next((i for i, h in enumerate(skeleton.holders) if not self._may_be_above(h)), len(order))
+            for gaps in itertools.combinations_with_replacement(range(most + 1), len(self.asked.loops)):
+                if not all(self._may_loop(skeleton, number, gap) for number, gap in enumerate(gaps)):
+                    continue
+                slots = {v: self._slots(skeleton, v, gaps) for v in path.einsum.bounds}
+                for passed in self._passed(skeleton, slots, gaps):
+                    yield from WindowNests(self, skeleton, slots, passed, gaps).rows()
+
+    def _may_loop(self, skeleton: Skeleton, number: int, gap: int) -> bool:
+        """Whether a common loop may stand in a gap."""
+        below = frozenset(self.nest.number[t] for t in self.asked.backed_below(number))
+        return skeleton.may_loop(self.asked.loops[number].variable, gap, below)
+
+    def _may_be_above(self, holder: HeldTensor) -> bool:
+        return holder.memory == self.memories[0] and self.nest.names[holder.tensor] in self.asked.alone
+
+    def _slots(self, skeleton: Skeleton, variable: str, gaps: Sequence[int]) -> tuple[Slot, ...]:
+        """The common loop over a variable, if there is one, and places for others, all below all common loops."""
+        common = [Slot(gap) for gap, loop in zip(gaps, self.asked.loops, strict=True) if loop.variable == variable]
+        return (*common, *(s for gap in range(gaps[-1], len(skeleton.gaps)) for s in skeleton.gap_slots(variable, gap)))
+
+    def _passed(
+        self, skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], gaps: Sequence[int]
+    ) -> Iterator[PassedSlots]:
+        """Per holder, the loops right below it that its reservation sinks through: as far as they index its tensor fully, and one
+        more that does so partially. The order of common loops is given, that of others free."""
+        options: list[list[frozenset[tuple[str, int]]]] = []
+        for place, holder in enumerate(skeleton.holders):
+            full, partial = skeleton.nest.full[holder.tensor], skeleton.nest.partial[holder.tensor]
+            through: set[tuple[str, int]] = set()
+            ended = False
+            for number, (gap, loop) in enumerate(zip(gaps, self.asked.loops, strict=True), 1):
+                if gap == place + 1 and not ended:
+                    if loop.variable in full or loop.variable in partial:
+                        through.add((loop.variable, 0))
+                    ended = loop.variable not in full or number in self.asked.levels.values()
+            if ended or place + 1 < gaps[-1]:
+                options.append([frozenset(through)])
+                continue
+            common = {loop.variable for loop in self.asked.loops}
+            below = [
+                (v, i)
+                for v, v_slots in slots.items()
+                for i, slot in enumerate(v_slots)
+                if slot == Slot(place + 1) and not (v in common and i == 0)
+            ]
+            through |= {(v, i) for v, i in below if v in full}
+            last = [frozenset({(v, i)}) for v, i in below if v in partial]
+            options.append([frozenset(through) | loop for loop in last or [frozenset()]])
+        for chosen in itertools.product(*options):
+            yield dict(enumerate(chosen))
+
+
+TurnPiece: TypeAlias = "tuple[WindowOrigin, Floats, Floats]"
+"""Costs of rows, what is open of them, and what they are."""
+PassedSlots: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
+"""Per holder, the loops that its reservation sinks through: variable, and number of the slot."""
+
+
+@dataclass(frozen=True)
+class WindowChains(Chains):
+    """Chains of tiles below a loop that makes windows, which is the first slot."""
+
+    lengths: tuple[tuple[int, int], ...]
+    """Of windows, and how many there are."""
+
+    def take(self, which: Ints) -> WindowChains:
+        return WindowChains(self.variable, self.bound, self.slots, self.tiles[which], self.fused, self.lengths)
+
+    def iterations(self, slot: int) -> Ints:
+        if slot == 0:
+            return np.full(len(self), sum(times for _, times in self.lengths))
+        return super().iterations(slot)
+
+    def loop(self, slot: int) -> Ints:
+        return self.tiles[:, 0] if slot == 0 else super().loop(slot)
+
+    def _first_extents(self, query: str) -> tuple[Sequence[tuple[int, int]], int]:
+        if not query:
+            return super()._first_extents(query)
+        return self.lengths if query[0] == COUNTED else ((max(length for length, _ in self.lengths), 1),), 1
+
+
+def _tile_sizes(length: int, imperfect: bool) -> Sequence[int]:
+    return range(1, length + 1) if imperfect and length <= MOST_TILES else tile_options(length, imperfect)
+
+
+def _window_chains(skeleton: Skeleton, loop: TurnLoop, slots: tuple[Slot, ...], imperfect: bool) -> WindowChains:
+    """All chains below a common loop. Perfect tiles divide some window, and may leave a rest of others."""
+    bound = skeleton.path.einsum.bounds[loop.variable]
+    lengths = loop.tiling.lengths(bound, loop.times)
+    if loop.tiling.windowed:
+        bound = max(loop.tiling.range(i, bound)[1] for i in range(loop.tiling.last(bound, loop.times) + 1))
+    longest = max(lengths)
+    sizes = {t for length in lengths for t in _tile_sizes(length, imperfect)}
+
+    def options(extent: int) -> tuple[int, ...]:
+        return tuple(sorted({t for t in sizes if t <= extent} | set(_tile_sizes(extent, imperfect))))
+
+    tiles = spread_chains(skeleton, loop.variable, slots[1:], longest, options)
+    whole = np.column_stack([np.full(len(tiles), longest), tiles])
+    chains = WindowChains(loop.variable, bound, slots, whole, 0, tuple(lengths.items()))
+    return chains.take(np.flatnonzero(allowed_chains(skeleton, chains)))
+
+
+class WindowNests(GeneralNests):
+    """All tiles of one skeleton with given common loops."""
+
+    search: TurnSearch
+
+    def __init__(
+        self,
+        search: TurnSearch,
+        skeleton: Skeleton,
+        slots: Mapping[str, tuple[Slot, ...]],
+        passed: PassedSlots,
+        gaps: Sequence[int],
+    ) -> None:
+        super().__init__(search, skeleton, slots, {})
+        self.through, self.gaps_of_loops = passed, tuple(gaps)
+
+    def rows(self) -> Iterator[TurnPiece]:
+        """Rows that nothing is better than: energy, latency, bits above each loop, and all; and what is open."""
+        self.search.count(_NEST)
+        combined = self._combined()
+        if combined is None:
+            return
+        terms, chains, state = combined
+        values = state.products @ terms.matrix()
+        costs = self._finished_costs(terms, values, state)
+        bits = np.zeros((len(values), len(self.gaps_of_loops) + 1))
+        for level in range(bits.shape[1]):
+            name = Reserved(self.search.memories[0], (level, 0))
+            if name in terms.criteria:
+                bits[:, level] = values[:, terms.criteria[name]]
+        tiles = {v: chains[v].tiles[state.choice[:, i]] for i, v in enumerate(self.variables)}
+        origin = WindowOrigin(self.skeleton, self.slots, {}, tiles, self.through, self.gaps_of_loops, self.search.asked)
+        yield origin, np.column_stack([costs[:, :2], np.cumsum(bits, axis=1)]), costs[:, 2:]
+
+    def _finished_costs(self, terms: Terms, values: Floats, state: Partial) -> Floats:
+        """Energy and latency of all that is not open, and what is."""
+        problem, columns = self.search.nest.problem, Columns(self.search.busy, 0, (), self.search.asked.rates)
+        criteria = self._criteria(terms, values, columns)
+        calls = open_calls(problem, columns, criteria, self._watts(state))
+        return np.column_stack([*finish(problem, columns, criteria, 0.0), calls])
+
+    def _chains(self, variable: str) -> SingleChains:
+        loop = next((common for common in self.search.asked.loops if common.variable == variable), None)
+        slots = self.slots[variable]
+        key = variable, slots, self.skeleton.holders, self.skeleton.placement.held
+        if key not in self.search.chains:
+            if loop is not None:
+                chains: Chains = _window_chains(self.skeleton, loop, slots, self.search.asked.imperfect)
+            else:
+                imperfect, spreads = self.search.asked.imperfect, self.search.spreads
+                chains = make_chains(self.skeleton, variable, slots, frozenset(), 0, imperfect, spreads)
+            self.search.chains[key] = SingleChains(chains)
+        return self.search.chains[key]
+
+    def _sinks(self, place: int, variable: str, slot: int) -> bool:
+        return (variable, slot) in self.through.get(place, ())
+
+    def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
+        """What stands on top is off chip, or exchanged: whoever asks counts it."""
+        return super()._counted(place, holder) if place >= 0 else []
+
+    def _account(self, place: int, holder: HeldTensor) -> Reserved:
+        above = sum(gap <= place for gap in self.gaps_of_loops) + len(self.through[place])
+        return Reserved(holder.memory, (min(above, len(self.gaps_of_loops)), 0))
+
+
+@dataclass(frozen=True)
+class WindowOrigin(GeneralOrigin):
+    """Rows found below common loops."""
+
+    through: PassedSlots
+    gaps: tuple[int, ...]
+    asked: TurnsAsked
+
+    def nest(self, row: int) -> TurnNest:
+        common = {loop.variable for loop in self.asked.loops}
+        loops = [loop for loop in self._loops(row) if loop.number or loop.variable not in common]
+        held = (map(self._held, range(*gaps)) for gaps in itertools.pairwise((0, *self.gaps)))
+        above = tuple(tuple(itertools.chain.from_iterable(nodes)) for nodes in held)
+        return TurnNest(above, self._inside(self.gaps[-1], loops))
+
+    def _passes(self, place: int, loop: SlotLoop) -> bool:
+        return (loop.variable, loop.number) in self.through.get(place, frozenset())

@@ -1,0 +1,93 @@
+"""Rows of the search over tile shapes: a layer per step, ordered by tile shape, with pointers back; how tiles grow."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusiest.pmapping.lattice import kernels
+from fusiest.pmapping.lattice.move_costs import ENERGY
+from fusiest.pmapping.lattice.tile_problem import Problem
+from fusiest.pmapping.nest.rules import HeldTensor
+from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
+
+
+@dataclass
+class Layer:
+    """Rows after one step, ordered by shape, each with the row of an earlier layer that it extends."""
+
+    kind: str
+    """begin, reserve, hold, close, cross or finish."""
+    item: HeldTensor | None
+    """The holder placed, or (component, -1) for a crossing."""
+    shape: Ints
+    criteria: Floats
+    source: Ints
+    row: Ints
+    note: Ints
+    """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
+    tolls: tuple[HeldTensor, ...] = ()
+    """Tolls that tensors pass here on their way in."""
+    grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
+    """Rows per shape after loops over some variables, where that is known already."""
+    promise: float = np.inf
+    """Of a quick look: the least product of energy and latency that rows may come to."""
+
+    @functools.cached_property
+    def compared(self) -> Floats:
+        """Criteria in which rows differ."""
+        varies = (self.criteria != self.criteria[:1]).any(axis=0)
+        varies[ENERGY] = True
+        return np.ascontiguousarray(self.criteria[:, varies])
+
+    def start(self, shapes: int) -> Ints:
+        return np.searchsorted(self.shape, np.arange(shapes + 1)).astype(np.int64)
+
+    def take(self, rows: Ints) -> Layer:
+        return Layer(
+            self.kind, self.item, self.shape[rows], self.criteria[rows], self.source[rows], self.row[rows],
+            self.note[rows], self.tolls,
+        )  # fmt: skip
+
+
+def union(layers: list[Layer]) -> Layer:
+    """All rows of these layers, pruned."""
+    shape, criteria, source, row, note = (
+        np.concatenate([getattr(layer, name) for layer in layers])
+        for name in ("shape", "criteria", "source", "row", "note")
+    )
+    whole = Layer(layers[0].kind, layers[0].item, shape, criteria, source, row, note, layers[0].tolls)
+    return whole.take(pareto_rows(shape, criteria))
+
+
+def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
+    """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
+    chain = sorted(growing - whole)
+    keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
+    reached = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
+    if keys[reached] not in layer.grown:
+        layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
+    start, rows = layer.grown[keys[reached]]
+    for v, key in zip(chain[reached:], keys[reached + 1 :], strict=True):
+        digit = kernels.Digit(p.strides[v], p.variables[v].radix, *p.variables[v].steps)
+        start, rows = layer.grown[key] = kernels.grow(p.shapes, digit, start, rows, layer.compared)
+    return start, rows
+
+
+def _completed(p: Problem, layer: Layer, growing: frozenset[int], already: frozenset[int]) -> tuple[Ints, Ints]:
+    """Rows of a layer per shape that are complete in some variables already, after loops that complete others."""
+    if not growing and not already:
+        return layer.start(p.shapes), np.arange(len(layer.shape))
+    complete = np.ones(len(layer.shape), np.bool_)
+    for v in already:
+        complete &= p.complete[v][layer.shape]
+    rows = np.flatnonzero(complete)
+    shape = layer.shape[rows]
+    for v in growing:
+        shape = shape + (p.variables[v].radix - 1 - p.digits[v][shape]) * p.strides[v]
+    if growing:
+        best = pareto_rows(shape, layer.compared[rows])
+        rows, shape = rows[best], shape[best]
+    return np.searchsorted(shape, np.arange(p.shapes + 1)).astype(np.int64), rows

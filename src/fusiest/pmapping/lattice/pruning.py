@@ -1,0 +1,151 @@
+"""Which rows of the search over tile shapes matter: those that nothing dominates, and that may beat what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from fusiest.pmapping.lattice.cost_to_go import MOST_SHAPES, ToGo
+from fusiest.pmapping.lattice.fanout import Beaten
+from fusiest.pmapping.lattice.layers import Layer, union
+from fusiest.pmapping.lattice.move_costs import BUSY
+from fusiest.pmapping.lattice.remaining import Cutoff, Outlook, Prospect
+from fusiest.pmapping.lattice.states import Key, Last, Place, Used
+from fusiest.pmapping.nest.rules import HeldTensor, Nest, Stretch
+from fusiest.pmapping.pareto import Floats
+
+
+@dataclass(frozen=True)
+class Pruning:
+    nest: Nest
+    outlook: Outlook
+    togo: ToGo
+    watts: Callable[[Used], float]
+    cutoff: Cutoff | None
+    """What pmappings must beat."""
+    beam: int | None
+    """Keep only this many rows per state: a quick first look, not exact."""
+    hasty: bool = False
+    """Of a quick look: of the orders of holders only the most promising goes on, too."""
+
+    def merged(
+        self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor], last: Last | None
+    ) -> Layer:
+        """All rows of these layers that matter, with some holders of a stretch placed. No `last`: the fused part follows."""
+        self._raise_times(layers, stretch, key, placed)
+        start = stretch.memories.start
+        levels = tuple(level for level in self.outlook.levels if level <= start)
+        prospect = Prospect(key.outers, start, levels, 0.0 if levels else self.watts(key.used), stretch, placed)
+        if not levels and self._looks_ahead and last is not None:
+            last_holder = last.holder if last.hoists else None
+            prospect = prospect._replace(togo=self.togo.within(stretch, key.outers, placed, last_holder, key.kept))
+        return self._promising(union(layers), prospect)
+
+    def crossed(self, layers: list[Layer], level: int, key: Key) -> Layer:
+        """All rows of these layers that matter, once a fanout is crossed."""
+        return self._promising(union(layers), self.after_crossing(level, key))
+
+    def after_crossing(self, level: int, key: Key) -> Prospect:
+        """What is to come then."""
+        levels = tuple(outer for outer in self.outlook.levels if outer < level)
+        if levels:
+            return Prospect(key.outers, level, levels, 0.0)
+        togo = None
+        if self._looks_ahead:
+            last = key.last.holder if key.last is not None and key.last.hoists else None
+            togo = self.togo.after(key.outers, level, last, key.kept)
+        return Prospect(key.outers, level, (), self.watts(key.used), togo=togo)
+
+    def beaten(self, level: int, key: Key) -> Beaten | None:
+        """What need not be kept when a fanout is crossed."""
+        prospect = self.after_crossing(level, key)
+        if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
+            return None
+        return Beaten(prospect.togo, self._scale(prospect), self.cutoff.beaten())
+
+    def relaxed(self, prospect: Prospect) -> Beaten | None:
+        """What need not be looked at, given the least that criteria can be after all fanouts, whatever the shape."""
+        if self.cutoff is None:
+            return None
+        least = self.outlook.least(prospect)[: self.outlook.columns.time, None].copy()
+        for column, busy in enumerate(self.outlook.columns.busy, start=BUSY):
+            if busy.counts:
+                least[column] = 0  # calls are no time
+        matrix = partial(self.outlook.least_matrix, prospect=prospect)
+        return Beaten(least, self._scale(prospect), self.cutoff.beaten(), matrix)
+
+    def _scale(self, prospect: Prospect) -> Floats:
+        return np.array([prospect.watts, self.outlook.problem.info.n_instances], np.float64)
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether it is worth to know what is to come from each shape on."""
+        return self.cutoff is not None and self.outlook.problem.shapes <= MOST_SHAPES
+
+    def _promising(self, layer: Layer, prospect: Prospect) -> Layer:
+        """Drop rows that cannot beat what is known; of a first look, all but the most promising."""
+        if (self.cutoff is None and self.beam is None) or not len(layer.shape):
+            return layer
+        energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
+        keep = np.isfinite(energy)
+        promise = float((energy[keep] * latency[keep]).min(initial=np.inf))
+        if self.cutoff is not None:
+            keep &= self.cutoff.keeps(energy, latency)
+        if self.beam is not None and keep.sum() > self.beam:
+            best = np.zeros(len(energy), np.bool_)
+            for measure in (energy * latency, energy, latency):
+                best[np.argsort(np.where(keep, measure, np.inf), kind="stable")[: self.beam // 3]] = True
+            keep &= best
+        kept = layer if keep.all() else layer.take(np.flatnonzero(keep))
+        kept.promise = promise
+        return kept
+
+    def going_on(self, reached: dict[Place, Layer]) -> dict[Place, Layer]:
+        """The states that are followed: all, or in haste the most promising one."""
+        alive = {place: layer for place, layer in reached.items() if len(layer.shape)}
+        if not self.hasty or len(alive) < 2:
+            return alive
+        best = min(alive, key=lambda place: alive[place].promise)
+        return {best: alive[best]}
+
+    # --- busy times ---------------------------------------------------------------------------------------------------
+
+    def _raise_times(self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor]) -> None:
+        """Raise busy times as far as that changes no latency.
+
+        A component that is busy for b, with at most m to come, cannot be the slowest if b + m is no more than the time t
+        of one that is complete. So b counts as t - m if it is less. With nothing to come, it is complete itself.
+        """
+        columns = self.outlook.columns
+        weights = self.outlook.most(stretch, key.outers, placed)
+        components = range(self.outlook.region(stretch.memories.start), stretch.memories.stop)
+        for i, busy in enumerate(columns.busy, start=BUSY):
+            if busy.component not in components or busy.counts:
+                continue
+            still = weights[:, i].any() or any(self._pending(i, layer.criteria) for layer in layers)
+            for layer in layers:
+                time = layer.criteria[:, columns.time]
+                if still:
+                    most = weights[:, i] @ self.outlook.problem.most_traffic[:, layer.shape]
+                    np.maximum(layer.criteria[:, i], time - most, out=layer.criteria[:, i])
+                else:
+                    self._complete(i, layer.criteria)
+
+    def settle(self, criteria: Floats, component: int) -> None:
+        """Components from this one inwards are busy as long as they will be: only the busiest of them matters."""
+        for i, busy in enumerate(self.outlook.columns.busy, start=BUSY):
+            if busy.component >= component and not busy.counts and not self._pending(i, criteria):
+                self._complete(i, criteria)
+
+    def _complete(self, column: int, criteria: Floats) -> None:
+        time = criteria[:, self.outlook.columns.time]
+        np.maximum(time, criteria[:, column], out=time)
+        criteria[:, column] = 0
+
+    def _pending(self, column: int, criteria: Floats) -> bool:
+        """Whether a busy time depends on first passes that a fanout further out multiplies."""
+        columns = self.outlook.columns
+        return bool(columns.carried) and bool(criteria[:, columns.credit + 1 + column - BUSY].any())

@@ -1,0 +1,364 @@
+"""The search over tile shapes for one Einsum on one compute: from compute outwards, one holder at a time.
+
+State: which placements are still open, the last holder placed, and the tile shape there; value: a Pareto set of criteria.
+Between two holders any variable may grow that `nest` allows; placing a holder then adds its cost, which depends on the shape
+alone. All placements and all holder orders share their common inner nests, and nothing is evaluated twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusiest.base.interrupt import check
+from fusiest.pmapping.lattice.cost_to_go import ToGo
+from fusiest.pmapping.lattice.fanout import Crossing
+from fusiest.pmapping.lattice.growth import Growth, Put
+from fusiest.pmapping.lattice.layers import Layer, union
+from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, Leakage, make_columns
+from fusiest.pmapping.lattice.pruning import Pruning
+from fusiest.pmapping.lattice.remaining import Cutoff, Outlook, Prospect
+from fusiest.pmapping.lattice.states import Key, Last, Place, Seed, Used
+from fusiest.pmapping.lattice.tile_problem import Problem
+from fusiest.pmapping.nest.rules import BEYOND, HeldTensor, HolderSource, Nest, Stretch
+from fusiest.pmapping.nest.spatial import Fanout, usage
+from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.placements.open_choices import Steps, memory_groups
+from fusiest.pmapping.placements.placement import Placement
+
+FIRST_LOOK_CHOICES = 48
+"""Of Spatial loops: those with the most parallelism."""
+
+
+@dataclass(frozen=True)
+class LatticeSpace:
+    """The mapspace of one Einsum on one compute, as far as it is searched over tile shapes."""
+
+    nest: Nest
+    placements: Sequence[Placement]
+    fanouts: Mapping[int, Fanout]
+    best: frozenset[tuple[float, ...]] | None
+    """Usages of all dimensions that `min_usage` leaves."""
+    tracked: frozenset[int]
+    """Memories whose bits stay a criterion to the end."""
+    leakage: Leakage
+    lifted: frozenset[HeldTensor] = frozenset()
+    """Holders that stand above all loops where they are their tensor's outermost."""
+    rates: frozenset[str] = frozenset()
+    """Components whose throughputs are open: their calls are criteria to the end."""
+
+
+class GatedPower:
+    """Leakage power, given what was used of the fanouts crossed."""
+
+    def __init__(self, space: LatticeSpace) -> None:
+        self.leakage, self.fanouts, self.levels = space.leakage, space.fanouts, sorted(space.fanouts)
+        self.known: dict[Used, float] = {}
+
+    def __call__(self, used: Used) -> float:
+        """In watts."""
+        if used not in self.known:
+            gated = {}
+            for level, entry in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
+                dimensions = [d for d in self.fanouts[level].dimensions if d.power_gateable]
+                gated.update({(d.component, d.name): int(n) for d, n in zip(dimensions, entry, strict=False)})
+            self.known[used] = self.leakage(gated)
+        return self.known[used]
+
+
+class TooHard(Exception):
+    """A search has had more rows than it was to have."""
+
+
+class Lattice:
+    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`; `patience`: the most rows that all layers may have."""
+
+    def __init__(
+        self,
+        space: LatticeSpace,
+        cutoff: Cutoff | None = None,
+        beam: int | None = None,
+        patience: float = math.inf,
+        hasty: bool = False,
+    ) -> None:
+        self.space, self.nest, self.fanouts, self.patience = space, space.nest, space.fanouts, patience
+        self.problem: Problem = space.nest.problem
+        self.columns: Columns = make_columns(self.problem, space.rates)
+        self.steps = Steps(self.problem, space.placements, space.lifted)
+        self.watts = GatedPower(space)  # not a method: with it in `pruning`, a search would hold itself
+        self.levels = self.watts.levels
+        self.groups = memory_groups(self.problem, space.nest.free)
+        self.outlook = Outlook(self.problem, self.columns, Costs(self.problem, self.columns), self.steps, space.fanouts)
+        togo = ToGo(space.nest, self.outlook, self.groups)
+        self.pruning = Pruning(space.nest, self.outlook, togo, self.watts, cutoff, beam, hasty)
+        self.layers: list[Layer] = []
+        self.growth = Growth(self.problem, self.layers)
+        self.seeds: list[Seed] = []
+        self.finals: list[tuple[Key, int]] = []
+        """Rows without fused loops."""
+
+    # --- the run ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Fill `layers`, `seeds` and `finals`."""
+        components = self.problem.path.components
+        compute = len(components) - 1
+        states = self.begin()
+        groups = {group.stop - 1: group for group in self.groups}
+        at = compute
+        while at > self.steps.outermost:
+            if at in groups:
+                states = self._group(groups[at], states)
+                at = groups[at].start
+            if at in self.fanouts:
+                states = self._cross(at, states)
+            at -= 1
+        self._finish(states)
+
+    def _count(self, layers: Iterable[Layer]) -> None:
+        self.patience -= sum(len(layer.shape) for layer in layers)
+        if self.patience < 0:
+            raise TooHard
+
+    def _add(self, layer: Layer) -> int:
+        check()
+        self.layers.append(layer)
+        return len(self.layers) - 1
+
+    def begin(self) -> dict[Key, int]:
+        """At the compute: one operation, nothing placed."""
+        compute = len(self.problem.path.components) - 1
+        action = self.problem.path.compute.actions["compute"]
+        skips = self.problem.path.compute.skip_initial_output_write
+        criteria = np.zeros(self.columns.count)
+        steps = float(self.problem.tiles[0]) * action.actions_scale
+        criteria[ENERGY] = steps * action.energy
+        for column, busy in enumerate(self.columns.busy, start=BUSY):
+            criteria[column] = busy.amount(compute, "compute", steps, action.throughput)
+        everything = self.steps.outside(range(len(self.space.placements)), compute)
+        zero = np.zeros(1, np.int64)
+        states = {}
+        tensors = range(len(self.problem.tensors))
+        for sources, outers in self.steps.split(everything, tensors, compute, self.outlook.region(compute)):
+            paid = criteria + sum(
+                self.problem.amounts[t, :, 0] @ self.outlook.weights(t, skips, source) for t, source in sources.items()
+            )
+            self.pruning.settle(paid[None], compute)
+            layer = Layer("begin", None, zero, paid[None], zero - 1, zero, zero - 1, _tolls(sources))
+            states[Key(outers, None, (), frozenset(), frozenset())] = self._add(layer)
+        return states
+
+    # --- memories -----------------------------------------------------------------------------------------------------
+
+    def _group(self, memories: range, states: dict[Key, int]) -> dict[Key, int]:
+        """Place all holders of neighbouring memories, in every order that they may stand in."""
+        region = self.outlook.region(memories.start)
+        begun: dict[tuple[Stretch, Key], list[tuple[Last | None, int]]] = {}
+        reached: dict[Key, list[int]] = {}
+        for key, state in states.items():
+            outers = self.steps.outside(key.outers, memories.stop)
+            for stretch, still_open in self.steps.stretches(outers, memories, region):
+                lasting = {t for m, t in stretch.on_top if self.nest.keeps(HeldTensor(m, t), stretch)}
+                after = Key(still_open, None, key.used, key.on_top | stretch.on_top, key.kept | lasting)
+                begun.setdefault((stretch, after), []).append((key.last, state))
+        for (stretch, after), starts in begun.items():
+            for last, state in self._orders(stretch, after, starts):
+                reached.setdefault(after._replace(last=last), []).append(state)
+        return {key: self._close(memories, ways) for key, ways in reached.items()}
+
+    def _orders(
+        self, stretch: Stretch, after: Key, begun: list[tuple[Last | None, int]]
+    ) -> Iterator[tuple[Last | None, int]]:
+        """Place the holders of a stretch in every order."""
+        frontier: dict[Place, list[int]] = {}
+        for last, state in begun:
+            frontier.setdefault(Place(frozenset(), last, self.nest.order_options(stretch)), []).append(state)
+        for count in range(len(stretch.holders)):
+            reached: dict[Place, list[Layer]] = {}
+            for place, ways in frontier.items():
+                for holder, options in self.nest.followers(place.placed, place.options, stretch):
+                    check()
+                    put = self._put(stretch, holder, place, after)
+                    layers = [layer for state in ways for layer in self.growth.placed(put, state)]
+                    self._count(layers)
+                    placed = place.placed | {holder}
+                    if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
+                        self._seed(Seed(-1, holder, stretch, placed, options, after), layers)
+                        continue
+                    last = Last(holder, self.nest.hoists(holder, stretch))
+                    complete = count + 1 == len(stretch.holders)
+                    reached.setdefault(Place(placed, last, () if complete else options), []).extend(layers)
+            merged = {
+                place: self.pruning.merged(layers, stretch, after, place.placed, place.last)
+                for place, layers in reached.items()
+            }
+            frontier = {place: [self._add(layer)] for place, layer in self.pruning.going_on(merged).items()}
+        for place, ways in frontier.items():
+            for state in ways:
+                yield place.last, state
+
+    def _limits(self, stretch: Stretch) -> Floats:
+        """The most that each criterion may be: what persistent tensors leave of the memories."""
+        limits = np.full(self.columns.count, np.inf)
+        for m in stretch.memories:
+            column = self.columns.bits_column(m)
+            if column is not None:
+                persistent = sum(self.nest.persistent_bits(h) for h in stretch.on_top if h.memory == m)
+                limits[column] = self.problem.path.components[m].size - persistent
+        return limits
+
+    def _put(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> Put:
+        """What is to be known to place a holder."""
+        last = place.last.holder if place.last is not None and place.last.hoists else None
+        growing = self.nest.growing(holder, place.placed, last, after.kept, stretch)
+        allowed = self.nest.allowed(holder, place.placed, stretch)
+        whole = self.nest.whole(holder, stretch) | self._settled_loops(stretch, holder, place, after)
+        if whole:
+            complete = np.logical_and.reduce([self.problem.complete[v] for v in whole])
+            allowed = complete if allowed is None else allowed & complete
+        weights, limits = self.outlook.holder_weights(stretch, holder), self._limits(stretch)
+        backing = stretch.is_backing(holder)
+        tolls = () if backing else _tolls({holder.tensor: stretch.sources[holder]})
+        return Put(holder, weights, limits, growing, whole, allowed, not backing, tolls)
+
+    def _settled_loops(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> frozenset[int]:
+        """Variables that can have no loop above the holder because it is the last one below those on top."""
+        backing = stretch.is_backing(holder) and self.nest.is_shared(holder.tensor)
+        if backing or len(place.placed) + 1 < len(stretch.holders) or self.outlook.region(stretch.memories.start):
+            return frozenset()
+        growing = frozenset[int]()
+        for outer in after.outers:
+            extended = self.steps.extended(outer, stretch)
+            if len(extended.holders) > len(stretch.holders):
+                return frozenset()
+            last = holder if self.nest.hoists(holder, stretch) else None
+            growing |= self.nest.finishing(last, after.kept, extended, frozenset(stretch.holders))
+        return frozenset(v for v in range(len(self.problem.variables)) if v not in growing)
+
+    def _close(self, memories: range, ways: list[int]) -> int:
+        """A memory that no other Einsum's data can share is full or not: once it fits, its bits matter no more."""
+        closed = [
+            column
+            for m in memories
+            if m not in self.space.tracked and (column := self.columns.bits_column(m)) is not None
+        ]
+        layers = []
+        for state in ways:
+            layer = self.layers[state]
+            criteria = layer.criteria.copy()
+            criteria[:, closed] = 0
+            self.pruning.settle(criteria, memories.start)
+            count = len(criteria)
+            source, rows = np.full(count, state), np.arange(count)
+            layers.append(Layer("close", None, layer.shape, criteria, source, rows, np.full(count, -1)))
+        return self._add(union(layers))
+
+    # --- fanouts ------------------------------------------------------------------------------------------------------
+
+    def _cross(self, level: int, states: dict[Key, int]) -> dict[Key, int]:
+        """Spatial loops of a fanout, every choice."""
+        region = self.outlook.region(level - 1)
+        reached: dict[Key, list[Layer]] = {}
+        for key, state in states.items():
+            for used, fanout in self._by_use(self.fanouts[level], key):
+                if self.pruning.beam is not None:
+                    fanout = fanout.take(np.arange(min(len(fanout), FIRST_LOOK_CHOICES)))
+                crossing = Crossing(self.outlook, state, self.layers[state], fanout)
+                outside = self.steps.outside(key.outers, level)
+                for sources, outers in self.steps.split(outside, self._carried(key, level), level, region):
+                    check()
+                    after = key._replace(outers=outers, used=used)
+                    layer = self._crossed(crossing, sources, level, after)
+                    if layer is not None:
+                        self._count([layer])
+                        self.pruning.settle(layer.criteria, level)
+                        reached.setdefault(after, []).append(layer)
+        crossed = {}
+        for key, layers in reached.items():
+            whole = self.pruning.crossed(layers, level, key)
+            if len(whole.shape):
+                crossed[key] = self._add(whole)
+        return crossed
+
+    def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
+        """Rows above a fanout, given where traffic goes that was carried so far."""
+        cutoff, relaxed = self.pruning.cutoff, None
+        if cutoff is not None:
+            levels = tuple(outer for outer in self.levels if outer <= level)
+            watts = self.watts(after.used) if level == self.levels[0] else 0.0
+            prospect = Prospect(after.outers, level, levels, watts)
+            rows, choices = crossing.promising(cutoff, prospect)
+            if not len(rows) or not len(choices):
+                return None
+            crossing, relaxed = crossing.take(rows, choices), self.pruning.relaxed(prospect)
+        return crossing.layer_above(sources, self.pruning.beaten(level, after), relaxed)
+
+    def _carried(self, key: Key, level: int) -> list[int]:
+        """Tensors whose traffic is still to be paid: those whose next holder is outside of the fanout."""
+        outer = next(iter(key.outers))
+        region = self.outlook.region(level)
+        return [
+            t for t in range(len(self.problem.tensors)) if self.steps.source(outer, t, level, region).memory == BEYOND
+        ]
+
+    def _by_use(self, fanout: Fanout, key: Key) -> Iterator[tuple[Used, Fanout]]:
+        """Choices by what leakage and `min_usage` depend on."""
+        gated = [i for i, d in enumerate(fanout.dimensions) if d.power_gateable]
+        several = self.space.best is not None and len(self.space.best) > 1
+        choices: dict[tuple[float, ...], list[int]] = {}
+        for i, used in enumerate(fanout.used.tolist()):
+            use = tuple(float(used[n]) for n in gated) + (usage(fanout.dimensions, used) if several else ())
+            choices.setdefault(use, []).append(i)
+        for use, numbers in choices.items():
+            after = (use, *key.used)
+            if not several or self._can_be_best(after):
+                yield after, fanout.take(np.array(numbers, np.int64))
+
+    def _can_be_best(self, used: Used) -> bool:
+        """Whether usages of inner fanouts are part of some that `min_usage` leaves."""
+        assert self.space.best is not None
+        inner_usages: tuple[float, ...] = ()
+        for level, entry in zip(self.levels[-len(used) :], used, strict=True):
+            inner_usages += entry[-len(self.fanouts[level].dimensions) :]
+        return any(usages[len(usages) - len(inner_usages) :] == inner_usages for usages in self.space.best)
+
+    # --- the ends -----------------------------------------------------------------------------------------------------
+
+    def _seed(self, seed: Seed, layers: list[Layer]) -> None:
+        """The innermost shared backing holder is placed: what stands above it is the fused part."""
+        merged = self.pruning.merged(layers, seed.stretch, seed.key, seed.placed, None)
+        if len(merged.shape):
+            seed.layer = self._add(merged)
+            self.seeds.append(seed)
+
+    def _finish(self, states: dict[Key, int]) -> None:
+        """Nothing shared is backed on chip: grow to the whole Einsum below the outermost memory."""
+        p, outermost = self.problem, self.steps.outermost
+        reached: dict[Key, list[Layer]] = {}
+        for key, state in states.items():
+            outers = self.steps.outside(key.outers, outermost + 1)
+            for stretch, _ in self.steps.stretches(outers, range(outermost, outermost + 1), 0):
+                last = key.last.holder if key.last is not None and key.last.hoists else None
+                growing = self.nest.finishing(last, key.kept, stretch, frozenset())
+                layer = self.layers[state]
+                complete = np.ones(len(layer.shape), np.bool_)
+                for v in range(len(p.variables)):
+                    if v not in growing:
+                        complete &= p.complete[v][layer.shape]
+                rows = np.flatnonzero(complete)
+                full = np.full(len(rows), p.shapes - 1)
+                source, note = np.full(len(rows), state), np.full(len(rows), -1)
+                after = Key(frozenset(), None, key.used, key.on_top | stretch.on_top, frozenset())
+                finished = Layer("finish", None, full, layer.criteria[rows], source, rows, note)
+                reached.setdefault(after, []).append(finished)
+        for key, layers in reached.items():
+            merged = union(layers)
+            if len(merged.shape):
+                self.finals.append((key, self._add(merged)))
+
+
+def _tolls(sources: Mapping[int, HolderSource]) -> tuple[HeldTensor, ...]:
+    return tuple(HeldTensor(toll, t) for t, source in sources.items() for toll in source.tolls)

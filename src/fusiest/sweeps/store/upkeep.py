@@ -1,0 +1,109 @@
+"""Looking after a store: check, collect garbage, merge, export. Nothing here is needed to use one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from fusiest.base.files import make_folder, write_atomically
+from fusiest.base.frames import DataTable
+from fusiest.sweeps.store.store import COVERED, DONE, OBJECTS, Store
+
+_OLD_SECONDS = 3600.0
+"""A file that is half written, or whose row should have come, is garbage after so long."""
+_SILENT_SECONDS = 60.0
+"""A sweep that has said nothing for so long has ended."""
+
+
+def check_store(store: Store) -> list[str]:
+    """What is wrong with a store, a line each."""
+    with store._explained():
+        lines = [str(row[0]) for row in store.database.execute("PRAGMA integrity_check")]
+    complaints = [f"table: {line}" for line in lines if line != "ok"]
+    for row in store.rows():
+        if row.object and store.read(row.object) is None:
+            complaints.append(f"run {row.hash[:12]}: its result {row.object[:12]} is missing or damaged")
+        if row.status == COVERED and store.get(row.source) is None:
+            complaints.append(f"run {row.hash[:12]}: covered by {row.source[:12]}, which is not here")
+        if row.status == DONE and not row.object:
+            complaints.append(f"run {row.hash[:12]}: done, but without a result")
+    return complaints
+
+
+def collect_garbage(store: Store) -> tuple[int, int]:
+    """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
+    damaged, freed = set[str](), set[str]()
+    for row in store.rows():
+        if row.status not in (DONE, COVERED) or (row.object and store.read(row.object) is None):
+            damaged.add(row.hash)
+            freed.add(row.object)
+    gone = {row.source for row in store.rows() if row.source and store.get(row.source) is None} | damaged
+    removed = [row.hash for row in store.rows() if row.hash in damaged or row.source in gone]
+    with store._explained(), store.transaction():
+        store.database.executemany("DELETE FROM runs WHERE hash = ?", [(run,) for run in removed])
+        store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
+    names, under_way = list(store.objects()), _is_under_way(store)
+    unused = set(names) - {row.object for row in store.rows()}
+    files = [store._path(n) for n in names if n in unused and (n in freed or not under_way or _is_old(store._path(n)))]
+    files += [path for path in (store.folder / OBJECTS).glob("??/.fusiest-*.tmp") if _is_old(path)]
+    for path in files:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    with contextlib.suppress(sqlite3.Error):
+        store.database.execute("VACUUM")
+    return len(removed), len(files)
+
+
+def _is_under_way(store: Store) -> bool:
+    """Whether a sweep uses the store: it may have written results whose rows are still to come."""
+    with store._explained():
+        states = [json.loads(row[0]) for row in store.database.execute("SELECT state FROM sweeps")]
+    return any(state.get("running") and time.time() - state.get("time", 0) < _SILENT_SECONDS for state in states)
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _OLD_SECONDS
+    except OSError:  # gone meanwhile
+        return False
+
+
+def merge_stores(target: Store, other: Store) -> int:
+    """Take over what another store has and this one has not; how many runs that is."""
+    count = 0
+    # Runs that cover others come before those that they cover.
+    for row in sorted(other.rows(), key=lambda row: bool(row.source)):
+        present = target.get(row.hash)
+        is_known = present is not None and present.status in (DONE, COVERED) and not target.lost(present)
+        if is_known or (present is not None and row.status not in (DONE, COVERED)):
+            continue
+        data = other.read(row.object) if row.object else None
+        if (row.object and data is None) or (row.source and target.get(row.source) is None):
+            continue
+        target.put(replace(row, object=""), data)
+        count += 1
+    with other._explained():
+        requests = other.database.execute("SELECT request, hash FROM requests").fetchall()
+    target.answer((request, run) for request, run in requests if target.get(run) is not None)
+    return count
+
+
+def export_store(store: Store, folder: str | Path) -> int:
+    """Every run as a line of `runs.csv`, and every result as the JSON file that `fusiest map --json` writes."""
+    columns = ("hash", "status", "reason", "energy", "latency", "gap", "cpu_seconds", "wall_seconds", "peak_bytes",
+               "source", "version", "created")  # fmt: skip
+    rows = []
+    make_folder(folder)
+    for row in store.rows():
+        rows.append(tuple(getattr(row, name) for name in columns))
+        data = store.read(row.object) if row.object else None
+        if data is not None:
+            text = json.dumps(json.loads(zlib.decompress(data)), indent=1, allow_nan=False) + "\n"
+            write_atomically(Path(folder) / f"{row.hash[:16]}.json", text)
+    write_atomically(Path(folder) / "runs.csv", DataTable(columns, rows).to_csv())
+    return len(rows)

@@ -1,0 +1,71 @@
+"""A sweep as text: how far it is, what failed, and the best designs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from fusiest.show import hours, si
+from fusiest.sweeps import Answer, Counts, DesignFigures, unproven_words
+from fusiest.terminal.component_table import area
+from fusiest.terminal.grid import Part, grid
+
+_MOST = 20
+"""Designs that are printed; a table file has all."""
+_QUIET_SECONDS = 15.0
+
+
+def sweep_parts(
+    counts: Counts,
+    answers: Sequence[Answer],
+    designs: Sequence[DesignFigures],
+    best: Sequence[DesignFigures],
+    words: str,
+) -> list[Part]:
+    """Counts, failures by kind, and the best."""
+    parts: list[Part] = [Text(f"{counts.finished:,} of {counts.total:,} runs: {counts}", "bold")]
+    reasons = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
+    for (status, reason), count in reasons.most_common(_MOST):
+        parts.append(Text(f"  {count:,} {status}" + (f": {reason}" if reason else ""), "yellow"))
+    if unproven := unproven_words(answers):
+        parts.append(Text(f"  {unproven}", "yellow"))
+    parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST])]
+    if len(best) > _MOST:
+        parts.append(f"… and {len(best) - _MOST:,} more: --table has all")
+    return parts
+
+
+def designs_grid(designs: Sequence[DesignFigures]) -> Part:
+    """A row per design."""
+    if not designs:
+        return "none"
+    names = list(designs[0].design.values)
+    table = grid(*(f">{name}" for name in names), ">energy", ">latency", ">EDP", "?>area")
+    for figures in designs:
+        values = (_value(figures.design.values[name]) for name in names)
+        table.add(*values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), area(figures.area))
+    return table
+
+
+def _value(value: object) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def status_parts(state: Mapping[str, Any]) -> list[Part]:
+    """What a sweep last said, and whether it still runs."""
+    if not state:
+        return ["this store knows nothing of this sweep"]
+    fields = {name: state[name] for name in Counts.__dataclass_fields__ if name in state}
+    counts = Counts(**fields)
+    ago = time.time() - float(state.get("time", 0))
+    alive = ago < _QUIET_SECONDS and counts.finished < counts.total
+    where = f"process {state.get('pid')} on {state.get('host')}, {hours(max(0.0, ago))} ago"
+    if counts.finished >= counts.total:
+        word = f"finished: {where}"
+    else:
+        word = f"running: {where}" if alive else f"not running, last heard of: {where}; the same command goes on"
+    return [Text(f"{counts.finished:,} of {counts.total:,} runs: {counts}", "bold"), word]
