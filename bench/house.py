@@ -51,9 +51,13 @@ def docstrings(path: Path) -> Iterator[str]:
                 yield text
         if isinstance(node, ast.Module | ast.ClassDef):
             for before, after in zip(node.body, node.body[1:], strict=False):
-                if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
-                    if isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
-                        yield after.value.value
+                text = (
+                    after.value
+                    if isinstance(after, ast.Expr) and isinstance(before, ast.Assign | ast.AnnAssign)
+                    else None
+                )
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    yield text.value
 
 
 def files_named(title: str) -> int:
@@ -66,7 +70,10 @@ def files_named(title: str) -> int:
 def handwritten() -> Iterator[Path]:
     for path in ROOT.rglob("*.md"):
         inside = path.relative_to(ROOT).parts
-        if not any(part.startswith(".") or part in ("build", "site", "node_modules") for part in inside) and path.name not in GENERATED:
+        if (
+            not any(part.startswith(".") or part in ("build", "site", "node_modules") for part in inside)
+            and path.name not in GENERATED
+        ):
             yield path
 
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusiest.base.errors import SpecError
-from fusiest.spec.reading.template import render, undeclared
-from fusiest.spec.reading.template_values import plain
+from fusiest.spec.reading.template import plain, render, undeclared
 
 DEFINES: dict[str, object] = {"N": 3, "NAME": "abc", "TABLE": {"keep": "All", "may": ["A", 1]}, "FLAG": True}
 

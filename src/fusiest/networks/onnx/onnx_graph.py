@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
-from fusiest.networks.graph import shapes_of_moves  # noqa: F401  (enters its operators)
 from fusiest.networks.graph.constants import values_of
 from fusiest.networks.graph.graph import (
     MAX_KEPT,

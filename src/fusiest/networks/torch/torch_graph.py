@@ -1,4 +1,4 @@
-"""Programs of torch.export as graphs: each call becomes operators with ONNX's names. The table is in `aten` and `aten_moves`.
+"""Programs of torch.export as graphs: each call becomes operators with ONNX's names. The table is in `aten`.
 
 A call that is in neither is an operator of its own name, which nothing lowers: it will be a cut.
 """
@@ -205,7 +205,7 @@ def _unknown(call: AtenCall) -> None:
 
 def read_program(program: TorchProgram) -> NetworkGraph:
     """The graph of a program."""
-    from fusiest.networks.torch import aten, aten_moves  # noqa: F401  (enter their calls)
+    from fusiest.networks.torch import aten  # noqa: F401  (enters its calls)
 
     try:
         return TorchReader(program).read()

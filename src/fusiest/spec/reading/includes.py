@@ -15,8 +15,7 @@ from jinja2.runtime import Context
 
 from fusiest.base.errors import SpecError, shown
 from fusiest.spec.reading.budget import spend
-from fusiest.spec.reading.template import marked, undeclared
-from fusiest.spec.reading.template_values import Function
+from fusiest.spec.reading.template import Function, marked, undeclared
 from fusiest.spec.reading.textfile import text_of_file
 from fusiest.spec.reading.yamlfile import YamlNode, load_nodes, measure
 
