@@ -329,7 +329,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     code = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
-from fusiest.sweeps import children
+from fusiest.sweeps.runs import children
 children.Children.__init__.__defaults__ = (None, None, "tests.sweeps.tasks:quick")
 from fusiest.cli import main
 main()

@@ -13,4 +13,10 @@ EXPERIMENTS = {
     "fused-cnn": "CNNs with fused layers: Fused-Layer CNN, DeFiNES, and MobileNetV2 with and without windows",
     "cim": "nine compute-in-memory chips against what was published of them",
 }
+MODULES = {
+    "convergence": "convergence", "scaling": "time_per_einsum", "mapping": "gpt3_mapping", "edge-transformer": "edge.transformer",
+    "energy-breakdown": "edge.energy_breakdown", "fusion-sets": "edge.fusion_sets", "ablation": "ablation",
+    "fused-cnn": "cnn.fused_cnn", "cim": "cim.cim",
+}  # fmt: skip
+"""The module of each, which is imported when the experiment runs."""
 ALL, CIM = "all", "cim"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fusiest.base.errors import SpecError, did_you_mean
-from fusiest.experiments.reproduce.experiment_names import ALL, EXPERIMENTS
+from fusiest.experiments.reproduce.experiment_names import ALL, EXPERIMENTS, MODULES
 from fusiest.experiments.reproduce.experiment_output import write
 from fusiest.experiments.reproduce.pieces import Study
 from fusiest.mapper import Step
@@ -29,7 +29,7 @@ def reproduce(name: str, study: Study) -> list[Path]:
     written = []
     for experiment in chosen(name):
         study.say(Step(experiment, EXPERIMENTS[experiment]))
-        module = importlib.import_module(f"fusiest.experiments.reproduce.{experiment.replace('-', '_')}")
+        module = importlib.import_module(f"fusiest.experiments.reproduce.{MODULES[experiment]}")
         limit = None if study.hours is None else time.monotonic() + 3600 * study.hours
         written += write(study, experiment, module.TITLE, module.run(replace(study, deadline=limit)))
     return written
