@@ -2,7 +2,8 @@
 
 `mapper_cases()` draws the target Einsum (matmuls, matrix-vector products, elementwise Einsums, convolutions with halo and
 stride, products of three tensors, or any mix), neighbours that share some of its tensors, and an architecture of two or
-three memories with fanouts, Tolls, Forks and constraints, each now and then. A case prints as YAML.
+three memories with fanouts, Tolls, Forks and constraints, each now and then, and a few more fields that change a cost. A case
+prints as YAML.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.hardware.actions import Action
 from fusiest.spec.spec import Spec
+from tests.drawing.costs import draw_costs
 from tests.drawing.dice import Dice
 from tests.drawing.targets import SIZES, SMALL_SIZES, TARGET, Sizes, Target, draw_target, draw_workload
 from tests.reference.exhaustive import TooManyTrees, counted_mappers
@@ -282,7 +284,7 @@ class Drawer:
             self.memories(["Reg", "RegB", "RegC"])
             self.container()
         if dice.chance(8):
-            self.nodes.append(self.compute("Other", 10))
+            self.nodes.append(self.compute("Second", 10))
         self.nodes.append(self.compute("MAC", 60))
         return arch.Architecture(nodes=tuple(self.nodes))
 
@@ -293,7 +295,7 @@ def draw_mapper_case(
     target = draw_target(dice, sizes)
     workload = draw_workload(dice, target, deep)
     architecture = Drawer(dice, target, unusual=unusual, deep=deep, beside=beside).architecture()
-    return MapperCase(Spec(arch=architecture, workload=workload))
+    return MapperCase(draw_costs(dice, Spec(arch=architecture, workload=workload)))
 
 
 @st.composite

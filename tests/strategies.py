@@ -13,6 +13,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 from fusiest.looptree.nodes import LoopTree
 from fusiest.spec.spec import Spec
 from tests.drawing.architectures import draw_architecture
+from tests.drawing.bits import draw_bits
 from tests.drawing.dice import Dice
 from tests.drawing.looptrees import TreeDrawer
 from tests.drawing.workloads import build_workload, draft_workload
@@ -31,12 +32,16 @@ class Case:
         printer.text(repr(self))
 
 
-@st.composite
-def cases(draw: st.DrawFn, max_einsums: int = 4, max_points: int = 240) -> Case:
+def draw_case(dice: Dice, max_einsums: int = 4, max_points: int = 240) -> Case:
     """A spec and a valid LoopTree of at most `max_points` iterations per Einsum."""
-    dice = Dice(draw)
     draft = draft_workload(dice, max_einsums, max_points)
     architecture = draw_architecture(dice, draft)
     spec = Spec(arch=architecture, workload=build_workload(dice, draft))
     tree = TreeDrawer(dice, draft, architecture, imperfect=dice.chance(40)).tree()
-    return Case(spec, tree)
+    return Case(draw_bits(dice, spec) if dice.chance(30) else spec, tree)
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_einsums: int = 4, max_points: int = 240) -> Case:
+    """A random case, as `draw_case`."""
+    return draw_case(Dice(draw), max_einsums, max_points)

@@ -17,6 +17,8 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.spec import architecture as arch
 from fusiest.spec.hardware.actions import Action
 from fusiest.spec.spec import Spec
+from tests.drawing.bits import draw_bits
+from tests.drawing.costs import draw_costs
 from tests.drawing.dice import Dice
 from tests.drawing.growing import KINDS, Draft, Grower, grown_workload
 from tests.yaml_text import yaml_text
@@ -148,7 +150,7 @@ def draw_workload_case(
     for _ in range(count):
         grower.grow()
     spec = Spec(arch=_architecture(dice, grower, third, deep, uneven, beside), workload=grown_workload(dice, grower))
-    return WorkloadCase(spec, "given" if dice.chance(30) else "all")
+    return WorkloadCase(draw_costs(dice, spec), "given" if dice.chance(30) else "all")
 
 
 def draw_shared_input_case(dice: Dice) -> WorkloadCase:
@@ -222,6 +224,20 @@ def _small_architecture(dice: Dice) -> arch.Architecture:
 @st.composite
 def shared_input_cases(draw: st.DrawFn) -> WorkloadCase:
     return draw_shared_input_case(Dice(draw))
+
+
+@st.composite
+def bits_cases(draw: st.DrawFn) -> WorkloadCase:
+    """A workload on memories and Tolls that have bits per value of their own, for all or by names, roles or renames."""
+    dice = Dice(draw)
+    kind = dice.one_of(["plain", "shared input", "deep", "parts", "beside", "uneven"])
+    if kind == "shared input":
+        case = draw_shared_input_case(dice)
+    else:
+        case = draw_workload_case(
+            dice, deep=kind == "deep", parts=60 * (kind == "parts"), beside=kind == "beside", uneven=kind == "uneven"
+        )
+    return replace(case, spec=draw_bits(dice, case.spec))
 
 
 @st.composite

@@ -14,6 +14,7 @@ from fusiest.spec.hardware.actions import Action
 from fusiest.spec.language.affine import Affine, Constraint
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
+from tests.drawing.bits import draw_bits
 from tests.drawing.dice import Dice
 from tests.strategies import Case
 
@@ -53,7 +54,8 @@ def draw_windows(dice: Dice, wrong: int = 10) -> Case:
     ranks = ["H", "W"][: 2 if dice.chance(35) else 1]
     layers = _layers(dice, ranks)
     spec = Spec(arch=_architecture(dice), workload=_workload(layers, ranks))
-    return Case(spec, _tree(dice, layers, ranks, wrong))
+    tree = _tree(dice, layers, ranks, wrong)
+    return Case(draw_bits(dice, spec) if dice.chance(30) else spec, tree)
 
 
 def draw_layers(dice: Dice) -> Spec:

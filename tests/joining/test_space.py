@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,7 @@ from fusiest.spec.workload.analysis import Stepping
 SPEC = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=8, KN=4)
 """Matmul0: T0[m, n0] W0[n0, n1] -> T1[m, n1]; Matmul1: T1[m, n1] W1[n1, n2] -> T2[m, n2]. 8 x 4 elements of 8 bits each."""
 BUFFER = "GlobalBuffer"
+FOUND = Path(__file__).parents[1] / "mapper" / "found_cases"
 CHARGES = make_charges(SPEC, (BUFFER,))
 
 
@@ -62,6 +64,19 @@ def test_an_exchanged_tensor_takes_its_tile() -> None:
     assert charged({"exchanged": (whole,)}, (), 1) == [([0], 0, [256.0])]
     assert charged({"exchanged": (Exchanged("T1", BUFFER, PERSISTENT, ()),)}, (), 1) == [([0], PERSISTENT, [256.0])]
     assert charged({"exchanged": (Exchanged("T1", "MainMemory", 0, ()),)}, (), 1) == []
+
+
+def test_bits_per_value_are_those_of_each_user() -> None:
+    """Buffer gives results 2 bits and the rest 8. T is 16 results where it is made, and 4 of them are read: 32 bits are the most."""
+    charges = make_charges(fusiest.load(FOUND / "results_narrower_than_inputs.yaml"), ("Buffer",))
+    given: Any = SimpleNamespace(exchanged=(Exchanged("T", "Buffer", 0, ()),), copies=(), shared_holders=())
+    (charge,) = charges.of(given, ledger((), ("Buffer",)), rows(1))
+    assert charge.bits.tolist() == [32.0]
+    place = HolderPlace("T", "Buffer", 0)
+    made, read = HolderUser("T", (("n", 0),)), HolderUser("O", (("q", 0),))
+    given = SimpleNamespace(exchanged=(), copies=(), shared_holders=(SharedHolder(place, 0, read, (made,)),))
+    (charge,) = charges.of(given, ledger((), ("Buffer",)), rows(1, 4))
+    assert charge.bits.tolist() == [1 * 8 - 1 * 2, 4 * 8 - 4 * 2]
 
 
 def test_of_copies_only_what_is_more_is_charged() -> None:

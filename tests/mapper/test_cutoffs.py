@@ -11,7 +11,7 @@ from fusiest.mapper import Options, anytime, mapper
 from fusiest.mapper.cutoffs import make_cutoffs
 from fusiest.mapper.results.result import Result
 from fusiest.mapper.tables import Explorer
-from fusiest.pmapping import Asked, Table, TooHard, explore, why_none
+from fusiest.pmapping import Asked, Table, TooHard, explore, renamed_table, why_none
 from tests.mapper.test_anytime import explorer_of
 from tests.mapper.test_exhaustive_workload import covers, run
 from tests.mapper.test_map import forced
@@ -99,3 +99,18 @@ def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Explorer, "explore", noted)
     mapper.run(CHAIN, mapper.Options(jobs=1), prior=mapper.Prior({}, shared=True))
     assert all(how.patience > 0 and how.cutoff is None for how in asked)
+
+
+def test_a_table_of_an_equal_einsum_stands_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tables are known as Einsums differ, but one of these tables belongs to an Einsum that equals another."""
+    spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=64, KN=64, GlobalBufferSize=32768)
+    options, known = Options(objective=("energy",), jobs=1), dict[str, Table]()
+    usual = mapper._run(spec, options, lambda step: None, None, mapper.Prior(known))
+    explorer = explorer_of(spec)
+    (last,), first = explorer.distinct[-1:], explorer.distinct[1]
+    equal = next(name for name, stands in explorer.representative.items() if stands == first and name != first)
+    known[equal] = renamed_table(spec, known[first], equal)
+    del known[last]
+    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
+    hard = mapper._run(spec, options, lambda step: None, None, mapper.Prior(known))
+    assert hard.best("energy").energy == usual.best("energy").energy

@@ -18,12 +18,13 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.looptree.nodes import Compute, LoopTree, Node, Sequential, Storage, Temporal
 from fusiest.mapper.mapper import NoMapping, map
 from fusiest.pmapping import is_allowed
+from tests.drawing.bits import kinds_of_bits
 from tests.proving import PROVE, TALLY, Decorator, cases, floors
 from tests.reference.exhaustive import TooManyTrees
 from tests.reference.exhaustive_workload import TooManyCombinations, WorkloadLimits, exhaustive_front
 from tests.reference.joined_tree import NoTree, joined_tree
 from tests.values import check_values
-from tests.workload_strategies import WorkloadCase, shared_input_cases, workload_cases
+from tests.workload_strategies import WorkloadCase, bits_cases, shared_input_cases, workload_cases
 
 LIMITS = (
     WorkloadLimits(trees=40_000, combinations=10_000_000, trials=100_000)
@@ -124,6 +125,16 @@ def test_memory_whose_size_depends_on_the_einsum(case: WorkloadCase) -> None:
 def test_tensors_that_several_einsums_make(case: WorkloadCase) -> None:
     several = any(len(names) > 1 for names in case.spec.info.producers.values())
     count("several producers" if several else "one producer each")
+    check_front(case)
+
+
+@floors(25, fused=0.2, role=0.3, rename=0.15, name=0.15)
+@cases(25, proving=1000)
+@given(case=bits_cases())
+def test_bits_per_value_of_every_kind(case: WorkloadCase) -> None:
+    """Of results and inputs, by names and by what Einsums call them, at several memories and at Tolls."""
+    for kind in kinds_of_bits(case.spec):
+        TALLY[kind] += 1
     check_front(case)
 
 

@@ -375,3 +375,31 @@ def test_where_no_windows_are_found(name: str, mapped: bool) -> None:
     else:
         with pytest.raises(NoMapping):
             fusiest.map(spec, "edp", jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("bits", "workload", "size"),
+    [
+        ("4", "{All: 4}", 40),
+        ("{Inputs: 4, Other: 4}", "{All: 4}", 56),
+        ("{T: 4}", "{T: 4, Other: 8}", 56),
+        ("16", "{All: 16}", 224),
+    ],
+)
+def test_windows_take_the_bits_that_the_memory_gives_them(bits: str, workload: str, size: int) -> None:
+    """Bits that the buffer gives are as good as bits that the workload gives, where an access moves one value."""
+    accesses = "component_class: Dummy, values_per_action: 1,"
+    chip = ARCH.replace("SIZE", str(size)).replace("component_class: Dummy,", accesses)
+    plain = load_text(chip, PAIR.replace("{All: 8}", workload))
+    own = load_text(chip.replace("name: Buf,", f"name: Buf, bits_per_value: {bits},"), PAIR)
+    found, wanted = (fusiest.map(spec, "energy", jobs=1) for spec in (own, plain))
+    assert found.best("energy").energy == wanted.best("energy").energy
+    assert (found.optimal, found.is_proven, found.gap) == (wanted.optimal, wanted.is_proven, wanted.gap)
+
+
+def test_windows_begin_with_tables_of_more_einsums_than_differ() -> None:
+    """Counts of tables and of distinct Einsums are equal, but the table of one Einsum is missing."""
+    spec = fusiest.load(Path(__file__).parent / "found_cases" / "tables_of_equal_einsums.yaml")
+    best, plain = (fusiest.map(spec, "edp", jobs=1, windows=w).best("edp") for w in ("all", "none"))
+    assert simulate(spec, best.looptree).wrong_tensors == ()
+    assert best.edp <= plain.edp

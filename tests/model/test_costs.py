@@ -20,6 +20,7 @@ from fusiest.mapper.mapper import NoMapping, map
 from fusiest.spec import architecture as arch
 from fusiest.spec import architecture_names, bind, number
 from fusiest.spec.spec import Spec
+from tests.drawing.bits import RENAMED
 from tests.drawing.targets import SMALL_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -49,6 +50,41 @@ class Bill:
         written = getattr(owner, name)
         return default if written is None else number(written, self.names, name)
 
+    def _of_action(self, node: arch.Component, action: str, name: str, default: float) -> float:
+        """Energy or throughput of an action: as written, per bit, as 1 / latency, or as the component's class says."""
+        written, latency = getattr(node.action(action), name), node.action(action).latency
+        if isinstance(written, str) and "bit" in written:
+            moved = number(node.bits_per_action or 1, self.names, "bits")  # the same for all tensors
+            amount = float(written.split()[0])
+            return amount * moved if name == "energy" else amount / moved
+        if written is not None:
+            return number(written, self.names, name)
+        if name == "throughput" and latency is not None:
+            return 1 / number(latency, self.names, name)
+        own = self._class(node)
+        if own is None:
+            return default
+        cost = own["cost"]
+        of_class = next(a for a in own["class"].actions if a.name == action)
+        share = (
+            number(node.bits_per_action, self.names, "bits") / 8 if own["class"].name == "Wide" else 1
+        )  # of its width
+        if name == "energy":
+            return {"cost + 1": cost + 1, "twice": 2 * cost, "inner.read.energy": 3 * cost}[of_class.energy] * share
+        return (default if of_class.throughput is None and of_class.latency is None else cost) / share
+
+    def _class(self, node: arch.Component) -> dict[str, Any] | None:
+        """The spec's own class of a component, and its attributes: the component's, else those for all, else the class's."""
+        written = next((c for c in self.spec.component_classes if c.name == node.component_class), None)
+        if written is None:
+            return None
+        given = {"leaks": 1, **self.spec.require_arch().attributes, **node.attributes}
+        return {"class": written, **{name: number(value, self.names, name) for name, value in given.items()}}
+
+    def _leak_power(self, node: arch.Component) -> float:
+        own = self._class(node) if node.leak_power is None else None
+        return own["leaks"] / 4 if own else self._figure(node, "leak_power")
+
     def _placed(
         self, nodes: tuple[Any, ...], above: list[tuple[str, arch.Dimension]], gated: bool
     ) -> Iterator[PlacedNode]:
@@ -67,8 +103,40 @@ class Bill:
 
     def _per_tensor(self, written: Any, tensor: str) -> float | None:
         if isinstance(written, Mapping):
-            written = written.get(tensor, written.get("Other"))
+            members = [key for key in written if key != "Other" and tensor in self._members(str(key))]
+            written = written[members[0]] if members else written.get("Other")
         return None if written is None else number(written, self.names, "figure")
+
+    def _members(self, text: str) -> frozenset[str]:
+        """A set of the Einsum's tensors, from the words of which sets are written."""
+        users, makers = self.spec.info.users, self.spec.info.producers
+        everything = frozenset(self.info.accesses)
+        if "&" in text:
+            return frozenset.intersection(*(self._members(part.strip()) for part in text.split("&")))
+        if text.startswith("~"):
+            return everything - self._members(text[1:])
+        sets = {
+            "All": everything,
+            "Nothing": frozenset[str](),
+            "Outputs": frozenset({self.info.output}),
+            "Inputs": everything - {self.info.output},
+            "Shared": frozenset(t for t in everything if len(users[t]) > 1),
+            "Intermediates": frozenset(t for t in everything if 0 < len(makers.get(t, ())) < len(users[t])),
+        }
+        return (
+            sets[text]
+            if text in sets
+            else self._members(self._renamed(text))
+            if text == RENAMED
+            else everything & {text}
+        )
+
+    def _renamed(self, name: str) -> str:
+        """What a name stands for in the Einsum: by itself, by its entry in the section `renames`, or by default."""
+        einsum = next(e for e in self.spec.require_workload().einsums if e.name == self.info.name)
+        sections = {str(entry.name): entry.tensor_accesses for entry in self.spec.renames}
+        entries = (*sections.get("default", ()), *sections.get(self.info.name, ()), *einsum.renames)
+        return next(str(entry.source) for entry in reversed(entries) if entry.name == name)
 
     def _values_per_action(self, node: arch.Component, action: str, tensor: str) -> float:
         for owner in (node.action(action), node):
@@ -77,7 +145,11 @@ class Bill:
                 return values
         bits = self._per_tensor(node.bits_per_value, tensor) or self.info.bits_per_value[tensor]
         moved = (self._per_tensor(owner.bits_per_action, tensor) for owner in (node.action(action), node))
-        return next((n for n in moved if n is not None), 1) / bits
+        per_value = node.component_class in (
+            "Cell",
+            "Inner",
+        )  # whose actions are of a value, however many bits that has
+        return next((n for n in moved if n is not None), bits if per_value else 1) / bits
 
     def counts(self) -> tuple[float, dict[str, dict[str, float]]]:
         """The energy of all actions, and the calls per component and action of one instance."""
@@ -96,7 +168,7 @@ class Bill:
                 n = self.counted.operations * scale * self.info.n_instances
                 alone = self.counted.steps * scale
             scale = self._figure(node, "energy_scale") * self._figure(of_action, "energy_scale")
-            energy += n * self._figure(of_action, "energy") * scale
+            energy += n * self._of_action(node, action, "energy", 0) * scale
             calls[component][action] += alone
         return energy, calls
 
@@ -104,13 +176,14 @@ class Bill:
         node = self.places[component][0]
         actions = []
         for name, n in calls.items():
-            rate = self._figure(node.action(name), "throughput", math.inf) * self._figure(node, "n_parallel_instances")
+            rate = self._of_action(node, name, "throughput", math.inf) * self._figure(node, "n_parallel_instances")
             for owner in (node, node.action(name)):
                 rate *= self._figure(owner, "throughput_scale") / self._figure(owner, "latency_scale")
             actions.append(SimpleNamespace(name=name, n_calls=n, throughput=rate))
         if node.total_latency is None:
             return sum(a.n_calls / a.throughput for a in actions)
-        return float(eval(node.total_latency, {"actions": actions}))
+        parallel = self._figure(node, "n_parallel_instances")
+        return float(eval(node.total_latency, {"actions": actions, "n_parallel_instances": parallel}))
 
     def watts(self) -> float:
         used: dict[tuple[str, str], int] = defaultdict(lambda: 1)
@@ -128,7 +201,7 @@ class Bill:
         for node, dimensions, gated in self.places.values():
             if gated or not isinstance(node, arch.Component):
                 continue
-            watts = self._figure(node, "leak_power") * self._figure(node, "leak_power_scale")
+            watts = self._leak_power(node) * self._figure(node, "leak_power_scale")
             watts *= self._figure(node, "n_parallel_instances")
             for owner, d in dimensions:
                 in_use = used[owner, str(d.name)] * self._figure(d, "usage_scale") if owner in path else 0.0

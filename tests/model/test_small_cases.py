@@ -11,6 +11,7 @@ from fusiest.report.data.limits import limits
 from fusiest.report.data.machine import Machine
 from fusiest.show import show_text
 from tests.load_text import load_text
+from tests.reference.simulator import simulate
 
 COPY_ARCH = """\
 arch:
@@ -162,6 +163,53 @@ def persistent_mapping(first: str) -> str:
       - !Temporal {{rank_variable: n, tile_shape: 1}}
       - !Compute {{einsum: B, component: MAC}}
     """
+
+
+TOLL = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: All}, skip_initial_output_write: SKIP,
+             actions: [{name: read, energy: 100}, {name: write, energy: 10000}]}
+  ARRAY
+  - !Toll {name: Link, component_class: Dummy, direction: WAY, tensors: {keep: Outputs}, actions: [{name: read, energy: 1}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, throughput: 1}]}
+workload:
+  rank_sizes: {M: 4, K: 3}
+  bits_per_value: {All: 1}
+  einsums: ["EINSUM"]
+"""
+
+
+@pytest.mark.parametrize(
+    "array", ["", "- !Container {name: Array, spatial: [{name: X, fanout: 2, may_reuse: Nothing}]}"]
+)
+@pytest.mark.parametrize(
+    ("einsum", "way", "skip", "link", "reads", "writes"),
+    [  # 4 results of 3 partial sums each; without a reduction 4 results that are written once
+        ("Z[m] = A[m, k]", "up_and_down", "false", 12 + 12, 12, 12),
+        ("Z[m] = A[m, k]", "up_and_down", "true", 8 + 12, 8, 12),
+        ("Z[m] = A[m, k]", "down", "false", 12, 12, 12),
+        ("Z[m] = A[m, k]", "down", "true", 8, 8, 12),
+        ("Z[m] = A[m, k]", "up", "false", 12, 12, 12),
+        ("Z[m] = A[m]", "down", "false", 4, 4, 4),
+        ("Z[m] = A[m]", "down", "true", 0, 0, 4),
+    ],
+)
+def test_a_toll_passes_on_what_the_memory_above_it_sends(
+    einsum: str, way: str, skip: str, link: int, reads: int, writes: int, array: str
+) -> None:
+    """Whether a memory reads the partial sums of a first pass is up to the memory, not to the Toll below it."""
+    words = {"SKIP": skip, "WAY": way, "EINSUM": einsum, "ARRAY": array}
+    text = TOLL
+    for word, value in words.items():
+        text = text.replace(word, value)
+    spec = load_text(text if "k" in einsum else text.replace(", K: 3", ""))
+    inputs = 4 * 3 if "k" in einsum else 4
+    best = fusiest.map(spec, "energy", jobs=1).best("energy")
+    assert best.energy == link + 100 * (reads + inputs) + 10000 * writes
+    for counts in (best.evaluation.einsums["Z"].actions, simulate(spec, best.looptree).einsums["Z"].actions):
+        assert counts["Link", "Z", "read"] == link
+        assert (counts["DRAM", "Z", "read"], counts["DRAM", "Z", "write"]) == (reads, writes)
 
 
 def test_persistent_tensors_count_for_every_instance() -> None:

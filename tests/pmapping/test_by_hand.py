@@ -10,6 +10,7 @@ from fusiest.pmapping.explore import Asked, explore
 from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, make_columns
 from fusiest.pmapping.lattice.tile_problem import FIRST, FOOTPRINT, TRAFFIC, Problem, coarsened, make_problem
 from fusiest.pmapping.nest.alignment import agreed_loops
+from fusiest.pmapping.nest.rules import HolderSource
 from fusiest.pmapping.reuse.identical import common_key, renamed_table
 from fusiest.pmapping.table import Table
 from fusiest.spec.hardware.binding import bind
@@ -116,10 +117,11 @@ def test_what_a_value_costs() -> None:
     costs = Costs(problem, columns)
     number = {t.name: i for i, t in enumerate(problem.tensors)}
     dram, glb = 0, 1
+    source = HolderSource(dram, (), False)
     (dram_busy,) = [BUSY + i for i, busy in enumerate(columns.busy) if busy.component == dram]
     assert costs.filled(number["A"], glb)[TRAFFIC, ENERGY] == 2
-    assert costs.fetched(number["A"], True, (dram,))[TRAFFIC, [ENERGY, dram_busy]].tolist() == [10, 1]
-    partial = costs.filled(number["Z"], glb) + costs.fetched(number["Z"], True, (dram,))
+    assert costs.fetched(number["A"], True, source)[TRAFFIC, [ENERGY, dram_busy]].tolist() == [10, 1]
+    partial = costs.filled(number["Z"], glb) + costs.fetched(number["Z"], True, source)
     assert partial[TRAFFIC, ENERGY] == 2 + 1 + 10 + 20
     assert partial[FIRST, ENERGY] == -(2 + 10)
     assert partial[TRAFFIC, dram_busy] - 1 == pytest.approx(1 / 2)

@@ -130,19 +130,20 @@ class TensorMachine:
 
     def _parent(self, i: int, instance: Instance) -> TensorArray:
         """The tile from which an instance is filled: that of the next Storage above."""
-        above = next(j for j in reversed(range(i)) if not self.stations[j].toll)
-        return self._tiles[above][self.stations[above].instance(instance)].now
+        above = self._memory_above(i)
+        return self._tiles[self.stations.index(above)][above.instance(instance)].now
+
+    def _memory_above(self, i: int) -> Station:
+        return next(station for station in reversed(self.stations[:i]) if not station.toll)
 
     def _send_down(self, i: int, requests: dict[Instance, Request]) -> None:
         while i > 0:
+            skips = self._memory_above(i).component.skip_initial_output_write
             requests, i = self._cross(i, requests), i - 1
             station, reads = self.stations[i], self.traffic[i].reads
             for instance, request in requests.items():
-                if not station.toll:
-                    skips = station.component.skip_initial_output_write
+                if not station.toll or station.component.direction[self.tensor] != "up":
                     reads[instance] += request.wanted - (request.skippable if skips else 0)
-                elif station.component.direction[self.tensor] != "up":
-                    reads[instance] += request.wanted - request.skippable
             if not station.toll:
                 return
 

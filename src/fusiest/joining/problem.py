@@ -227,7 +227,7 @@ def join_problem(
         groups[name] = _groups(table, sizes - by_einsum[name])
     persistent = frozenset(t for info in spec.info.einsums.values() for t in info.persistent)
     charges = make_charges(spec, memories)
-    rules = JoinRules(persistent, only_finished, uneven_copies(spec.info))
+    rules = JoinRules(persistent, only_finished, uneven_copies(charges))
     return JoinProblem(
         workload=spec.info,
         groups=groups,
@@ -276,18 +276,20 @@ def _settled(
     return settled & np.array([m not in backed for m in memories], np.bool_)
 
 
-def uneven_copies(workload: WorkloadInfo) -> frozenset[str]:
+def uneven_copies(charges: TensorCharges) -> frozenset[str]:
     """Tensors that a copy Einsum makes from one of another size, or from which it makes one.
 
-    If all users of both touch equally many elements, each by variables with coefficient ±1, then so they do below any loops:
-    a loop divides both by the same number.
+    If all users of both touch equally many elements of as many bits, each by variables with coefficient ±1, then so they do
+    below any loops: a loop divides both by the same number.
     """
+    workload = charges.workload
     uneven: set[str] = set()
     for copy in (info for info in workload.einsums.values() if info.is_copy_operation):
         accesses = [(workload.einsums[user], t) for t in copy.accesses for user in workload.users[t]]
         ranks = (affine for info, t in accesses for affine in info.accesses[t].ranks.values())
         plain = all(abs(a) == 1 for affine in ranks for a in affine.coefficients.values())
-        if not plain or len({footprint(info.accesses[t], info.bounds) for info, t in accesses}) > 1:
+        sizes = {(footprint(info.accesses[t], info.bounds), charges.widths(info.name, t)) for info, t in accesses}
+        if not plain or len(sizes) > 1:
             uneven |= copy.accesses.keys()
     return frozenset(uneven)
 

@@ -120,7 +120,7 @@ def explore_in_time(
             decides = needed and len(explorer.representative) == 1 and not objective.is_front
             first = replace(asked, patience=patience, objective=objective if decides else None)
             explorer.explore(exact, first, clock.at(_AT_FIRST))
-        if len(exact) < len(explorer.distinct):
+        if explorer.missing(exact):
             candidates += _look_coarsely(explorer, clock, alone, exact, rough)
             exact = dict(exact) if needed and candidates else exact  # others may need what is left out from here on
             _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])
@@ -139,16 +139,16 @@ def explore_in_time(
         gc.collect()  # what a search had in hand when it was stopped may be in cycles
     tables = {**rough, **exact}
     if stopped != "interrupt" and not clock.is_past(_EXPLORING):
-        explorer.say(Step("exploring", "coarsely", len(tables), len(explorer.distinct)))
+        explorer.say(explorer.step("coarsely", tables))
         with contextlib.suppress(OutOfTime, MemoryError):
             explorer.explore(tables, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
     if stopped == "memory":
         gc.collect()
     fused = bool(tables)
-    if len(tables) < len(explorer.distinct):
+    if explorer.missing(tables):
         with interrupt.finishing():  # what is known at once takes little memory
             tables = {**(alone or explore_alone(explorer)), **tables}
-    if len(tables) < len(explorer.distinct):
+    if explorer.missing(tables):
         return None
     certain = frozenset(name for name, first in explorer.representative.items() if first in exact)
     return Exploration(tables, certain, stopped, fused, candidates)
@@ -186,7 +186,7 @@ def _look_coarsely(
     explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: Mapping[str, Table], rough: dict[str, Table]
 ) -> list[Candidate]:
     """Mappings of what is exact and a coarse look at what is missing, which is added to `rough`; or what is known of it alone."""
-    explorer.say(Step("exploring", "hard Einsums coarsely", len(exact), len(explorer.distinct)))
+    explorer.say(explorer.step("hard Einsums coarsely", exact))
     tables = dict(exact)
     with contextlib.suppress(OutOfTime):
         explorer.explore(tables, replace(asked_of(explorer.options), beam=COARSE_LOOK), clock.at(_COARSELY))
@@ -206,9 +206,8 @@ def _explore_rest(
     """Explore what is missing exactly. If mappings are known, only what can be part of a better one matters."""
     cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates]) if candidates else {}
     explorer.explore(exact, asked_of(explorer.options), deadline, cutoffs)
-    for name in explorer.distinct if candidates else ():
-        if name not in exact:
-            exact[name] = rough[name]  # nothing of it can be better
+    for name in explorer.missing(exact) if candidates else ():
+        exact[name] = rough[name]  # nothing of it can be better
 
 
 def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, Table]]:
@@ -224,7 +223,7 @@ def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, 
         tables: dict[str, Table] = {}
         for look in looks:
             explorer.explore(tables, replace(look, apart=apart))
-            if len(tables) == len(explorer.distinct):
+            if not explorer.missing(tables):
                 yield tables
                 tables = {}
 
@@ -263,7 +262,7 @@ def look_quickly(explorer: Explorer, hasty: bool = False) -> tuple[dict[str, Tab
 
 def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate]:
     """Mappings of the whole that a first pass over these tables finds; none if some Einsum has no table."""
-    if len(tables) < len(explorer.distinct):
+    if explorer.missing(tables):
         return []
     options = explorer.options
     problem = grouped(explorer.spec, options, explorer.named(tables))

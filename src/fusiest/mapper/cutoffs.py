@@ -29,7 +29,7 @@ def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence
     least = least_of_each(explorer, exact)
     total_least = np.sum([least[first] for first in explorer.representative.values()], axis=0)
     points = _points(explorer.options.minimized, known, total_least) * (1 + _MARGIN)
-    return {name: Cutoff(points - (total_least - least[name])) for name in explorer.distinct if name not in exact}
+    return {name: Cutoff(points - (total_least - least[name])) for name in explorer.missing(exact)}
 
 
 def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:

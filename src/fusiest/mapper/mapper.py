@@ -184,7 +184,7 @@ def _run_with_windows(
     def quick(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[FoundTree]:
         explorer = make_explorer(part, part_options, executor, lambda step: None)
         explorer.explore(tables, replace(asked_of(part_options), beam=COARSE_LOOK))
-        if len(tables) < len(explorer.distinct):
+        if explorer.missing(tables):
             return []
         problem = grouped(part, part_options, explorer.named(tables))
         search = Search(problem, part_options, False, lambda step: None, Stats())

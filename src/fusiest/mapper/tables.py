@@ -102,6 +102,14 @@ class Explorer:
         """Einsums to explore."""
         return list(dict.fromkeys(self.representative.values()))
 
+    def missing(self, tables: Mapping[str, Table]) -> list[str]:
+        """Distinct Einsums without a table. `tables` may hold tables of other Einsums, too."""
+        return [name for name in self.distinct if name not in tables]
+
+    def step(self, words: str, tables: Mapping[str, Table]) -> Step:
+        """A step of progress: how many of the distinct Einsums have a table."""
+        return Step("exploring", words, len(self.distinct) - len(self.missing(tables)), len(self.distinct))
+
     def explore(
         self,
         tables: dict[str, Table],
@@ -116,10 +124,9 @@ class Explorer:
         """
         cutoffs = cutoffs or {}
         work = _Exploring(self.spec, asked, cutoffs, self.options.most_memory / self.options.processes)
-        missing = [name for name in self.distinct if name not in tables]
         with (
             interrupt.limited(deadline, self.options.most_memory, rss_bytes),
-            contextlib.closing(self._tables(work, missing, tables, deadline is not None)) as explored,
+            contextlib.closing(self._tables(work, self.missing(tables), tables, deadline is not None)) as explored,
         ):
             for name, table in explored:
                 if table is None:
@@ -130,7 +137,7 @@ class Explorer:
                     continue
                 tables[name] = table
                 words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} compatibilities"
-                self.say(Step("exploring", words, len(tables), len(self.distinct)))
+                self.say(self.step(words, tables))
 
     def named(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The table of every Einsum."""
@@ -145,7 +152,7 @@ class Explorer:
         processes = self.options.processes
 
         def begin(name: str) -> None:
-            self.say(Step("exploring", name, len(tables), len(self.distinct)))
+            self.say(self.step(name, tables))
 
         has_many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
         at_once = limited or (has_many and processes > 1)

@@ -143,14 +143,15 @@ def _is_reused(
 def _tensor(nest: EinsumNest, tensor: TensorNest, per_unit: bool) -> dict[AccessKey, int]:
     """Reads and writes of every holder of one tensor."""
     holders = tensor.holders
-    name, output = tensor.access.tensor, tensor.access.output
+    name, output, above = tensor.access.tensor, tensor.access.output, holders[0].component
     counts: dict[AccessKey, int] = {}
     for j, holder in enumerate(holders):
         child = next((i for i in range(j + 1, len(holders)) if not holders[i].is_toll), len(holders))
         below = holders[child].component if child < len(holders) else nest.path.compute
         pulled = _moved(nest, tensor, j, child, per_unit, first_pass=False)
+        above = holder.component if not holder.is_toll else above  # what a Toll passes on is what that memory sends
         skipped = 0
-        if output and below.skip_initial_output_write and holder.component.skip_initial_output_write:
+        if output and below.skip_initial_output_write and above.skip_initial_output_write:
             skipped = _moved(nest, tensor, j, child, per_unit, first_pass=True)
         if holder.is_toll:
             direction = holder.component.direction[name]

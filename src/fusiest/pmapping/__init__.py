@@ -14,7 +14,7 @@ from fusiest.pmapping.interleaved import TooManyCandidates, TurnLoop, TurnNest, 
 from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.lattice.tile_search import TooHard
 from fusiest.pmapping.leasts import least_costs, least_of_computing, least_of_reading
-from fusiest.pmapping.nest.memory_sizes import large_enough, sized_paths, sizes_by_einsum
+from fusiest.pmapping.nest.memory_sizes import large_enough, least_bits_per_value, sized_paths, sizes_by_einsum
 from fusiest.pmapping.nest.no_fusion_needed import exchange_memories, roomy_memories
 from fusiest.pmapping.nest.shared_memories import meet_below_fanouts, meeting_memories, shared_memories
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -38,9 +38,9 @@ from fusiest.pmapping.table import (
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
     "NoMapping", "OpenRates", "Origin", "Rows", "Table", "TooHard", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows",
-    "TurnsAsked", "common_key", "compile_ahead", "constraints_key",
-    "exchange_memories", "explore", "group_numbers", "is_allowed", "large_enough", "least_costs", "least_of_computing",
-    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows", "paths", "pmappings",
+    "TurnsAsked", "common_key", "compile_ahead", "constraints_key", "exchange_memories", "explore", "group_numbers",
+    "is_allowed", "large_enough", "least_bits_per_value", "least_costs", "least_of_computing", "least_of_reading",
+    "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows", "paths", "pmappings",
     "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths", "sizes_by_einsum", "spatial_notes",
     "turn_rows", "weight", "why_none", "with_rates",
 ]  # fmt: skip

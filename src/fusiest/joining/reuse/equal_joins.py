@@ -140,18 +140,21 @@ class StandIns:
                 (user.n_instances, tuple(n for _, n in sorted(extents.items())))
                 for user, extents in zip(users, self.charges.extents[tensor], strict=True)
             )
-            places = [(memory, tensor) for memory in self.charges.memories]
-            bits = tuple((self.charges.bits.get(place), self.charges.lasting_bits.get(place)) for place in places)
-            facts = touched, bits, tensor in self.rules.persistent
+            widths = tuple(self.charges.widths(user, tensor) for user in self.workload.users[tensor])
+            lasting = tuple(self.charges.lasting_bits.get((memory, tensor)) for memory in self.charges.memories)
+            facts = touched, widths, lasting, tensor in self.rules.persistent
             self._tensors[tensor] = self._numbers.setdefault(facts, len(self._numbers))
         return self._tensors[tensor]
 
     def _einsum(self, einsum: str) -> int:
-        """Equal for Einsums that index their tensors alike."""
+        """Equal for Einsums that index their tensors alike, and give their values as many bits."""
         if einsum not in self._einsums:
             info = self.workload.einsums[einsum]
             variables = {v: i for i, v in enumerate(sorted(info.bounds))}
-            accesses = ((access.output, *_ranks(dict(access.ranks), variables)) for access in info.accesses.values())
+            accesses = (
+                (access.output, self.charges.widths(einsum, t), *_ranks(dict(access.ranks), variables))
+                for t, access in info.accesses.items()
+            )
             bounds = tuple((variables[v], bound) for v, bound in info.bounds.items())
             facts = bounds, tuple(accesses), info.is_copy_operation
             self._einsums[einsum] = self._numbers.setdefault(facts, len(self._numbers))

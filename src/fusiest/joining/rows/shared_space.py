@@ -27,29 +27,30 @@ def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
 
 def make_charges(spec: Spec, memories: tuple[str, ...]) -> TensorCharges:
     """What tensors take in these memories."""
-    bits: dict[tuple[str, str], float] = {}
-    for einsum in spec.info.einsums:
-        for path in paths_of(spec, einsum):
-            for component in path.components:
-                if component.name in memories:
-                    bits.update({(component.name, t): n for t, n in component.bits_per_value.items()})
+    bits = {einsum: _bits(spec, einsum, memories) for einsum in spec.info.einsums}
     extents = {t: tuple(_extents(spec, user, t) for user in users) for t, users in spec.info.users.items()}
     return TensorCharges(spec.info, memories, bits, extents, _lasting_bits(spec, bits))
 
 
-def _lasting_bits(spec: Spec, bits: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def _bits(spec: Spec, einsum: str, memories: tuple[str, ...]) -> dict[tuple[str, str], float]:
+    """Bits per value while an Einsum runs, by memory and tensor."""
+    components = {c.name: c for path in paths_of(spec, einsum) for c in path.components}
+    return {(m, t): n for m in memories if m in components for t, n in components[m].bits_per_value.items()}
+
+
+def _lasting_bits(spec: Spec, bits: Mapping[str, Mapping[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
     """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
     there, lies in the same space."""
     lasting: dict[tuple[str, str], float] = {}
     outermost = paths_of(spec, next(iter(spec.info.einsums)))[0].components[0].name
     for info in (info for info in spec.info.einsums.values() if info.is_copy_operation):
         for alone in info.persistent - spec.info.shared:
-            if (outermost, alone) in bits:
+            if (outermost, alone) in bits[info.name]:
                 elements = math.prod(_extents(spec, info.name, alone).values()) * info.n_instances
                 (other,) = info.accesses.keys() - {alone}
                 if (outermost, other) in lasting:
                     raise _several_copies(other)
-                lasting[outermost, other] = elements * bits[outermost, alone]
+                lasting[outermost, other] = elements * bits[info.name][outermost, alone]
     return lasting
 
 
@@ -76,14 +77,14 @@ class TensorCharges:
 
     workload: WorkloadInfo
     memories: tuple[str, ...]
-    bits: Mapping[tuple[str, str], float]
-    """Per value, by (memory, tensor)."""
+    bits: Mapping[str, Mapping[tuple[str, str], float]]
+    """Of each Einsum, bits per value by memory and tensor: a memory may give results more bits than what is read."""
     extents: Mapping[str, tuple[Mapping[str, int], ...]]
     """Of a tensor, for each of its users: how many elements it touches per rank."""
     lasting_bits: Mapping[tuple[str, str], float]
     """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
-    _known: dict[tuple[str, tuple[str, ...], bool], int] = field(default_factory=dict, repr=False, compare=False)
-    """Elements in ranks that are not stepped."""
+    _known: dict[tuple[str, str, tuple[str, ...], bool], float] = field(default_factory=dict, repr=False, compare=False)
+    """Bits in ranks that are not stepped."""
 
     def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
         """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
@@ -100,9 +101,12 @@ class TensorCharges:
                 continue
             loops = [loop for zone in compatibility.zones[: b.zones] for loop in zone]
             user = HolderUser(einsum, tuple((loop.variable, column[loop]) for loop in loops))
-            bits = self._footprint(user, b.tensor, rows) * self.bits[b.memory, b.tensor]
-            space[:, self.memories.index(b.memory)] += bits
+            space[:, self.memories.index(b.memory)] += self._held_bits(user, b.memory, b.tensor, rows)
         return space
+
+    def widths(self, einsum: str, tensor: str) -> tuple[float, ...]:
+        """Bits per value of an Einsum's tensor in each memory; 0 in a memory that the Einsum does not have."""
+        return tuple(self.bits[einsum].get((memory, tensor), 0.0) for memory in self.memories)
 
     def of(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """What a join is to be charged for shared tensors."""
@@ -137,23 +141,22 @@ class TensorCharges:
     def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
         """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
         stepped = tuple(stepping.rank for stepping, _ in e.columns)
-        size: Floats = np.full(len(rows), self._unstepped(e.tensor, stepped, e.zones == PERSISTENT))
+        size: Floats = np.full(len(rows), self._unstepped(e.memory, e.tensor, stepped, e.zones == PERSISTENT))
         for stepping, column in e.columns:
             size *= _length(rows.tiles[:, column], stepping.coefficient)
-        size *= self.bits[e.memory, e.tensor]
         return size
 
-    def _unstepped(self, tensor: str, stepped: tuple[str, ...], throughout: bool) -> float:
-        """Elements of a tensor in its ranks that are not stepped, for the user that touches most of them."""
-        key = tensor, stepped, throughout
+    def _unstepped(self, memory: str, tensor: str, stepped: tuple[str, ...], throughout: bool) -> float:
+        """Bits of a tensor in its ranks that are not stepped, for the user that needs most."""
+        key = memory, tensor, stepped, throughout
         if key not in self._known:
-            users = (self.workload.einsums[user] for user in self.workload.users[tensor])
             self._known[key] = max(
-                (user.n_instances if throughout else 1)
+                self.bits[user][memory, tensor]
+                * (self.workload.einsums[user].n_instances if throughout else 1)
                 * math.prod(n for rank, n in extents.items() if rank not in stepped)
-                for user, extents in zip(users, self.extents[tensor], strict=True)
+                for user, extents in zip(self.workload.users[tensor], self.extents[tensor], strict=True)
             )
-        return float(self._known[key])
+        return self._known[key]
 
     def _further(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
         """Further holders: what the Einsum needs more than the largest of those before it."""
@@ -169,13 +172,13 @@ class TensorCharges:
         """The most bits that one of these Einsums holds of a tensor."""
         most = np.zeros(len(rows))
         for user in users:
-            most = np.maximum(most, self._footprint(user, place.tensor, rows))
-        return most * self.bits[place.memory, place.tensor]
+            most = np.maximum(most, self._held_bits(user, place.memory, place.tensor, rows))
+        return most
 
-    def _footprint(self, user: HolderUser, tensor: str, rows: Rows) -> Floats:
-        """Elements of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
+    def _held_bits(self, user: HolderUser, memory: str, tensor: str, rows: Rows) -> Floats:
+        """Bits of a tensor's tile in an Einsum, below loops over variables whose tiles are in these columns."""
         info, columns = self.workload.einsums[user.einsum], dict(user.stepped)
-        size = np.ones(len(rows))
+        size: Floats = np.full(len(rows), float(self.bits[user.einsum][memory, tensor]))
         for affine in info.accesses[tensor].ranks.values():
             extent: Ints | int = 1
             for v, a in affine.coefficients.items():

@@ -18,7 +18,7 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.mapper.windows.symmetric import WindowForms
 from fusiest.mapper.windows.window_plans import WindowPlan, is_window, touched_rows, window_plan
 from fusiest.model import footprint
-from fusiest.pmapping import Floats, Ints, Table, TurnRows
+from fusiest.pmapping import Floats, Ints, Table, TurnRows, least_bits_per_value
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_LOOPS = 3
@@ -63,7 +63,7 @@ class TurnPlan:
         return self._held[0]
 
     def _held_bits(self, spec: Spec) -> Floats:
-        common, bits = self.common_loops(spec), np.zeros(len(self.einsums))
+        common, bits, per_value = self.common_loops(spec), np.zeros(len(self.einsums)), least_bits_per_value(spec)
         for i, name in enumerate(self.einsums[:-1]):
             info = spec.info.einsums[name]
             extents, level = dict(info.bounds), self.levels[info.output]
@@ -75,7 +75,7 @@ class TurnPlan:
             seen = np.array([info.output in spec.info.einsums[e].accesses for e in self.einsums])
             if kept == level:
                 seen |= common[i] > level
-            bits[seen] += footprint(info.accesses[info.output], extents) * info.bits_per_value[info.output]
+            bits[seen] += footprint(info.accesses[info.output], extents) * per_value[name, info.output]
         return bits
 
     def least_bits(self, spec: Spec) -> float:

@@ -11,7 +11,7 @@ import math
 
 from fusiest.mapper.windows.interleaving_plans import TurnPlan
 from fusiest.model import elements, footprint
-from fusiest.pmapping import least_of_reading
+from fusiest.pmapping import least_bits_per_value, least_of_reading
 from fusiest.spec import Access, Spec
 
 
@@ -37,6 +37,7 @@ class _InputReads:
 
     def __init__(self, spec: Spec, plan: TurnPlan, name: str) -> None:
         self.users, self.info = spec.info.users, spec.info.einsums[name]
+        self.bits_per_value = least_bits_per_value(spec)
         bounds = self.info.bounds
         self.variables = [loop.variables[name] for loop in plan.loops]
         tilings = [(loop.tiling(name), loop.times) for loop in plan.loops]
@@ -50,7 +51,7 @@ class _InputReads:
         """Values of one input, wherever it is held: above a loop if there is room and nobody else uses it, or below all."""
         loops = len(self.variables)
         levels = range(loops) if len(self.users[access.tensor]) == 1 else ()
-        width = self.info.bits_per_value[access.tensor]
+        width = self.bits_per_value[self.info.name, access.tensor]
         fitting = (level for level in levels if self._least_space(access, level) * width <= room)
         return min(self._reads(access, level) for level in (*fitting, loops))
 

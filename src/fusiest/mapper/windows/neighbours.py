@@ -45,7 +45,7 @@ from fusiest.pmapping import (
     merge_rows,
     with_rates,
 )
-from fusiest.spec import Spec, memory_names, merged, part_of
+from fusiest.spec import Spec, memory_names, merged, part_of, paths_of
 
 MOST_JOINED_PLANS = 8
 """Of a run, those with the least bounds."""
@@ -123,9 +123,13 @@ class RunsJoined:
 
     def _bits(self, run: Sequence[str], tensor: str) -> float:
         """Of a whole tensor, as far as some Einsum of the run uses it."""
-        users = [info for name in run if tensor in (info := self.spec.info.einsums[name]).accesses]
-        lengths = (math.prod(a.length(u.bounds) for a in u.accesses[tensor].ranks.values()) for u in users)
-        return max(lengths) * users[0].bits_per_value[tensor]
+        most = 0.0
+        for info in (self.spec.info.einsums[name] for name in run):
+            if tensor in info.accesses:
+                length = math.prod(a.length(info.bounds) for a in info.accesses[tensor].ranks.values())
+                memories = (c for path in paths_of(self.spec, info.name) for c in path.components)
+                most = max(most, *(length * c.bits_per_value[tensor] for c in memories if c.name == self.memory))
+        return most
 
     def _compatibility(self, run: Sequence[str], ends: frozenset[str]) -> Compatibility:
         outermost = memory_names(self.spec.require_arch())[0]
@@ -172,7 +176,7 @@ def _settled(explorer: Explorer, asked: Asked, known: KnownTurns, explored: dict
     """Tables that are not explored, from some for all throughputs of known memories: those that are known, and those that can be had."""
     asked = replace(asked, rates=known.rates)
     keys = table_keys(explorer.spec, asked, asked.finished)
-    missing = [name for name in explorer.distinct if name not in explored]
+    missing = explorer.missing(explored)
     tables = explored | {name: known.tables[keys[name]] for name in missing if keys[name] in known.tables}
     explorer.explore(tables, asked)
     opened = {name: tables[name] for name in missing if name in tables}

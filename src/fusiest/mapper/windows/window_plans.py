@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import Tiling
 from fusiest.model import footprint
+from fusiest.pmapping import least_bits_per_value
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_CHOICES = 3
@@ -237,11 +238,11 @@ def _window_bits(spec: Spec, plan: WindowPlan) -> dict[str, float]:
     outside = frozenset.intersection(
         *(info.accesses[t].fully_relevant for info in infos for t in info.accesses.keys() & plan.windows.keys())
     )
-    bits: dict[str, float] = {}
+    bits, per_value = dict[str, float](), least_bits_per_value(spec)
     for info in infos:
         extents = {v: 1 if v in outside else bound for v, bound in info.bounds.items()}
         extents[plan.variables[info.name]] = plan.tiles[info.name].length
         for tensor in info.accesses.keys() & plan.windows.keys():
-            size = footprint(info.accesses[tensor], extents) * info.bits_per_value[tensor]
+            size = footprint(info.accesses[tensor], extents) * per_value[info.name, tensor]
             bits[tensor] = max(bits.get(tensor, 0.0), size)
     return bits

@@ -84,12 +84,6 @@ def _check(nest: Nest, placement: Placement) -> None:
                 f"shared tensor {tensor} of Einsum {path.einsum.name} may be backed in {path.components[index].name}, below a "
                 "fanout, as is every memory: not supported yet"
             )
-    if len(set(backing.values())) == 1:
-        bits = path.components[next(iter(backing.values()))].bits_per_value
-        if len({bits[tensor] for tensor in backing}) > 1:
-            raise SpecError(
-                f"copy Einsum {path.einsum.name}: its tensors have different bits_per_value in one memory: not supported yet"
-            )
 
 
 @dataclass(frozen=True)
@@ -103,15 +97,14 @@ class _CopySkeleton(Skeleton):
         beside = any(
             super(_CopySkeleton, self).is_exchanged(h) and h.memory == holder.memory for _, h in self.everywhere
         )
-        return beside and self._uneven and not self.is_persistent(holder)
+        return beside and self._is_uneven(holder.memory) and not self.is_persistent(holder)
 
-    @cached_property
-    def _uneven(self) -> bool:
-        """Whether loops may leave its two tensors tiles of different sizes."""
-        info = self.path.einsum
+    def _is_uneven(self, memory: int) -> bool:
+        """Whether loops may leave its two tensors tiles of different sizes in a memory."""
+        info, bits = self.path.einsum, self.path.components[memory].bits_per_value
         ranks = (affine for access in info.accesses.values() for affine in access.ranks.values())
         plain = all(abs(a) == 1 for affine in ranks for a in affine.coefficients.values())
-        return not plain or len({footprint(access, info.bounds) for access in info.accesses.values()}) > 1
+        return not plain or len({(footprint(a, info.bounds), bits[t]) for t, a in info.accesses.items()}) > 1
 
     @cached_property
     def last_fused(self) -> int:
@@ -188,7 +181,7 @@ class _CopyNests(GeneralNests):
         for place, holder, products in held:
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 
-    def _room(self, holder: HeldTensor) -> tuple[bool, int]:
-        info = self.search.path.einsum
-        name = self.search.nest.names[holder.tensor]
-        return name in info.persistent, footprint(info.accesses[name], info.bounds)
+    def _room(self, holder: HeldTensor) -> tuple[bool, float]:
+        path, name = self.search.path, self.search.nest.names[holder.tensor]
+        elements_held = footprint(path.einsum.accesses[name], path.einsum.bounds)
+        return name in path.einsum.persistent, elements_held * path.components[holder.memory].bits_per_value[name]

@@ -182,7 +182,7 @@ class Charges:
             below = places[i + 1] if i + 1 < len(places) else len(skeleton.holders)
             child = skeleton.holders[below].memory if i + 1 < len(places) else len(components) - 1
             tolls = (t.memory for _, t in skeleton.tolls if t.tensor == tensor and holder.memory < t.memory < child)
-            skips = components[child].skip_initial_output_write
+            skips = all(components[i].skip_initial_output_write for i in (holder.memory, child))
             for at in (holder.memory, *tolls):
                 for charge in exchange_charges(components[at], access.tensor, access.output, skips):
                     self._charge(MovedEdge(access, at, below, child), charge)

@@ -19,6 +19,7 @@ import numpy as np
 
 from fusiest.base.errors import SpecError
 from fusiest.pmapping.lattice.tile_problem import FIRST, FOOTPRINT, TRAFFIC, Problem
+from fusiest.pmapping.nest.rules import HolderSource
 from fusiest.pmapping.pareto import Floats
 from fusiest.spec import LARGEST, BoundComponent, parse_expression
 
@@ -151,12 +152,12 @@ def fill_charges(memory: BoundComponent, output: bool) -> Iterator[PaidAction]:
 
 
 def exchange_charges(component: BoundComponent, tensor: str, output: bool, skips: bool) -> Iterator[PaidAction]:
-    """What a holder or Toll pays per value that it exchanges with the next holder further in. `skips`: that one skips an output's
-    first pass."""
+    """What a holder or Toll pays per value that it exchanges with the next holder further in. `skips`: an output's first pass does
+    not come from further out."""
     direction = component.direction[tensor] if component.kind == "toll" else ""
     if direction != "up":
         yield PaidAction("read")
-        if output and skips and component.skip_initial_output_write:
+        if output and skips:
             yield PaidAction("read", skipped=True)
     if output and direction != "down":
         yield PaidAction("read" if direction else "write")
@@ -177,11 +178,11 @@ class Costs:
             self._known[key] = self._filled(tensor, memory)
         return self._known[key].copy()
 
-    def fetched(self, tensor: int, skips: bool, stations: tuple[int, ...]) -> Floats:
+    def fetched(self, tensor: int, skips: bool, source: HolderSource) -> Floats:
         """What the holder further out and the Tolls on the way pay. `skips`: the child skips an output's first pass."""
-        key = tensor, skips, stations
+        key = tensor, skips and source.skips, source.stations
         if key not in self._known:
-            self._known[key] = self._fetched(tensor, skips, stations)
+            self._known[key] = self._fetched(*key)
         return self._known[key]
 
     def _filled(self, tensor: int, memory: int) -> Floats:

@@ -79,7 +79,7 @@ class Outlook:
 
     def weights(self, tensor: int, skips: bool, source: HolderSource) -> Floats:
         """What is paid further out for what a holder, or the compute, exchanges; or carried on, if a fanout is between."""
-        weights = self.costs.fetched(tensor, skips, source.stations)
+        weights = self.costs.fetched(tensor, skips, source)
         if source.memory == BEYOND:
             weights = weights + self.costs.carried(tensor, skips)
         return weights
@@ -238,5 +238,5 @@ class Outlook:
 
     def _fetch_price(self, tensor: int, source: HolderSource) -> float:
         """The least energy for a value that is fetched, or drained."""
-        traffic, first, _ = self.costs.fetched(tensor, True, source.stations)
+        traffic, first, _ = self.costs.fetched(tensor, True, source)
         return max(0.0, float(traffic[ENERGY] + first[ENERGY] + first[self.columns.credit]))

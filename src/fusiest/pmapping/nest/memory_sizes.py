@@ -81,6 +81,18 @@ def ample_memories(spec: Spec) -> frozenset[str]:
     return frozenset(m for m, sizes in sizes_by_einsum(spec).items() if most[m] <= min(sizes) < math.inf)
 
 
+@functools.lru_cache(maxsize=4)
+def least_bits_per_value(spec: Spec) -> dict[tuple[str, str], float]:
+    """By Einsum and tensor, the fewest bits that a value has in any memory on chip; if there is none, in the outermost one."""
+    bits: dict[tuple[str, str], float] = {}
+    for path in all_paths(spec):
+        for component in (path.components[i] for i in path.memories[1:] or path.memories):
+            for tensor, own in component.bits_per_value.items():
+                key = path.einsum.name, tensor
+                bits[key] = min(bits.get(key, math.inf), own)
+    return bits
+
+
 def all_paths(spec: Spec) -> Iterator[Path]:
     """Every Einsum on every compute, also on those that cannot run it."""
     for einsum in spec.info.einsums:

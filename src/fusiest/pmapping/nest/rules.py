@@ -49,6 +49,8 @@ class HolderSource:
     tolls: tuple[int, ...]
     kept: bool
     """Whether that memory must not send it again (`no_resend_to_below`)."""
+    skips: bool = True
+    """Whether that memory and the Tolls need not send an output's first pass (`skip_initial_output_write` of the memory)."""
 
     @property
     def stations(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ at any point, only what lies further out. So it goes on with sets of placements 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from fusiest.pmapping.lattice.tile_problem import Problem
@@ -65,10 +66,12 @@ class Steps:
         held, name = self.placements[placement].held, self.names[tensor]
         components = self.path.components
         memory = max((i for i in range(child) if components[i].kind == "memory" and name in held[i]), default=NOWHERE)
-        tolls = (i for i in range(max(memory + 1, region), child) if components[i].kind == "toll" and name in held[i])
+        tolls = [i for i in range(max(memory + 1, region), child) if components[i].kind == "toll" and name in held[i]]
         sets = self.placements[placement].sets[memory] if memory != NOWHERE else None
         never_resent = sets is not None and name in sets.no_resend_to_below
-        return HolderSource(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), never_resent)
+        source = HolderSource(BEYOND if NOWHERE < memory < region else memory, tuple(tolls), never_resent)
+        always_sends = self.problem.tensors[tensor].output and not components[memory].skip_initial_output_write
+        return replace(source, skips=False) if always_sends and source.stations else source
 
     def split(
         self, outers: Outers, tensors: Sequence[int], child: int, region: int
