@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 import fusiest
+import fusiest.pmapping
 from fusiest import mapper
 from fusiest.base import interrupt
 from fusiest.mapper.options import Options
@@ -336,3 +338,20 @@ def test_a_program_knows_how_long_it_has_run() -> None:
         first = interrupt.program_seconds()
         assert 0 <= first <= interrupt.program_seconds()
     assert interrupt.program_seconds() == 0
+
+
+def test_notes_take_a_tenth_of_the_time_limit(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choices of Spatial loops may take long to count, and the search is over by then."""
+
+    def endless(spec: fusiest.Spec) -> None:
+        while True:
+            interrupt.check()
+
+    monkeypatch.setattr(fusiest.pmapping, "spatial_notes", endless)
+    monkeypatch.setattr("fusiest.cli.commands.map.LONG_SECONDS", -1)
+    for limit, most in (([], 1.0), (["--time-limit", "5"], 0.5)):
+        begin = time.perf_counter()
+        status, out, _ = run(capsys, *TWO, "-D", "M=4", "-D", "KN=4", *limit, "--json", "-")
+        seconds = time.perf_counter() - begin - json.loads(out)["stats"]["wall_seconds"]
+        assert status == 0
+        assert most <= seconds < most + 1.5

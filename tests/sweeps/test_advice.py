@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import fusiest
 from fusiest.report import Subject, report_html
 from fusiest.report.charts.waterfall import MOST_SETS, waterfall_charts
 from fusiest.report.data.unfused import unfused_optimum
-from fusiest.sweeps.views.advice import binding, changes, whole_advice
+from fusiest.sweeps.runs.attempt import Outcome
+from fusiest.sweeps.views.advice import Change, advice_on, binding, changes, whole_advice
 from tests.load_text import load_text
 from tests.report.test_page import data_of
 from tests.sweeps.test_random_sweeps import Here
@@ -50,6 +53,23 @@ def test_changes_are_mapped() -> None:
     without = data_of(report_html(Subject(result, unfused, "none", "")))
     assert without["changes"] is None
     assert not [name for name in without["charts"] if name.startswith("waterfall")]
+
+
+@pytest.mark.parametrize(
+    ("cost", "gap", "base_gap", "compared"),
+    [(0.5, 0.0, 0.0, True), (1.0, 0.0, 0.0, True), (0.9, 0.2, 0.05, True), (0.9, 0.0, 0.2, False), (1.1, 0.2, 0.0, False),
+     (1.1, 0.05, 0.0, True), (1.0, 0.1, 0.0, False)],
+)  # fmt: skip
+def test_answers_whose_gaps_overlap_are_not_compared(cost: float, gap: float, base_gap: float, compared: bool) -> None:
+    """What a design may cost lies between its bound and what was found; overlapping, either may be the better one."""
+    spec = fusiest.load("simple", "matmuls", M=4, KN=4, N_EINSUMS=1)
+    result = fusiest.map(spec, "energy", jobs=1)
+    result = dataclasses.replace(result, optimal=not base_gap, gap=base_gap)
+    best = result.best("energy")
+    outcome = Outcome("done", "", cost * best.energy, best.latency, gap)
+    advice = advice_on(Change("GlobalBuffer.size", 2.0, spec), outcome, result, "searched")
+    assert (advice.energy == pytest.approx(cost)) if compared else (advice.energy is None)
+    assert ("gaps" in advice.how) == (not compared)
 
 
 def test_a_waterfall_of_many_sets() -> None:

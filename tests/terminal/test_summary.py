@@ -6,9 +6,10 @@ import dataclasses
 import re
 
 import pytest
+from rich.text import Span, Text
 
 import fusiest
-from fusiest.mapper.results.result import Result
+from fusiest.mapper.results.result import LARGE_GAP, Result
 from fusiest.show import bits, si
 from fusiest.spec.reading.loading import load_texts
 from fusiest.terminal.console import render
@@ -55,6 +56,28 @@ def test_the_headline_says_what_is_proven(result: Result) -> None:
     assert "not proven optimal: at most 12.50% better is possible" in lines(cut)[0]
     stats = dataclasses.replace(result.stats, orders="given (more than 10,000 sets of finished Einsums)")
     assert lines(dataclasses.replace(result, stats=stats))[1] == f"Order of Einsums: {stats.orders}"
+
+
+def test_a_large_gap_is_said_first_and_in_red(result: Result) -> None:
+    """With the option that may close it."""
+    assert not result.caution
+    assert not dataclasses.replace(result, optimal=False, gap=LARGE_GAP).caution
+    cures = {
+        "time limit": "--time-limit",
+        "memory": "--memory-limit",
+        "interrupt": "run to its end",
+        None: "--windows none",
+    }
+    for stopped, cure in cures.items():
+        options = dataclasses.replace(result.options, windows="all")
+        cut = dataclasses.replace(result, optimal=False, gap=0.7, stopped=stopped, options=options)
+        assert lines(cut)[0].startswith("Gap 70%: ")
+        assert cure in lines(cut)[0]
+        (head, *_) = result_parts(cut)
+        assert isinstance(head, Text)
+        assert head.spans[0] == Span(0, len(cut.caution) + 1, "bold red")
+    stats = dataclasses.replace(result.stats, orders="given (more than 10,000 sets of finished Einsums)")
+    assert "--orders given" in dataclasses.replace(result, optimal=False, gap=0.7, stats=stats).caution
 
 
 def test_totals_have_units(result: Result) -> None:

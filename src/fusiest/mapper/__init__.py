@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from fusiest.mapper.tables import asked_of, explore_all, open_tables
     from fusiest.mapper.warm_start import SizeFront
     from fusiest.mapper.windows.interleaving_plans import KnownTurns
-    from fusiest.mapper.windows.window_bounds import can_be_bounded, usual_windows, worth_windows
+    from fusiest.mapper.windows.window_bounds import can_be_bounded, can_have_windows, usual_windows, worth_windows
     from fusiest.mapper.windows.window_plans import has_halos
 
 __all__ = [
     "GIVEN", "Improvement", "KnownTurns", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",
-    "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "checked_mapping",
+    "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "can_have_windows", "checked_mapping",
     "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
     "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
     "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",

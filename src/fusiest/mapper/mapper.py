@@ -14,10 +14,18 @@ import numpy as np
 from fusiest.base import interrupt
 from fusiest.base.collector import collected_after, collector_paused
 from fusiest.base.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
-from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts
 from fusiest.looptree import LoopTree, Temporal, einsums
-from fusiest.mapper.anytime import COARSE_LOOK, Clock, Exploration, begun, explore_in_time, look_in_time, look_quickly
+from fusiest.mapper.anytime import (
+    COARSE_LOOK,
+    LEAST_SECONDS,
+    Clock,
+    Exploration,
+    begun,
+    explore_in_time,
+    look_in_time,
+    look_quickly,
+)
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.notebook_progress import notebook_progress
 from fusiest.mapper.options import Options, hinting
@@ -33,7 +41,7 @@ from fusiest.mapper.why_no_mapping import why_not_joined
 from fusiest.mapper.windows.interleaving_plans import KnownTurns
 from fusiest.mapper.windows.neighbours import run_joins
 from fusiest.mapper.windows.trials import FoundTree, WindowSearches
-from fusiest.mapper.windows.window_bounds import usual_windows, worth_windows
+from fusiest.mapper.windows.window_bounds import can_have_windows, relaxation, usual_windows
 from fusiest.mapper.windows.with_windows import with_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
@@ -143,7 +151,7 @@ def run(
                 return depth_first(spec, options, run_part, say)
             if options.processes > 1:
                 compile_ahead()
-            has_windows = worth_windows(spec, options)
+            has_windows = can_have_windows(spec, options)
             result = (_run_with_windows if has_windows else _run)(spec, options, say, executor, prior)
         except MemoryError:
             raise OutOfMemory(
@@ -192,18 +200,7 @@ def _run_with_windows(
         found = [candidate for candidate in search.candidates and search.best() if isinstance(candidate, Candidate)]
         return [FoundTree(c.tree(), c.costs.energy, c.costs.latency) for c in found]
 
-    def relaxed(part: Spec, part_options: Options) -> tuple[JoinProblem, list[KnownCosts]]:
-        deadline = None if limit is None else begin + limit
-        if deadline is not None and time.perf_counter() > deadline:
-            raise OutOfTime
-        explorer = make_explorer(part, part_options, executor, lambda step: None)
-        tables: dict[str, Table] = {}
-        explorer.explore(tables, replace(asked_of(part_options), unlimited=True), deadline)
-        problem = grouped(part, part_options, explorer.named(tables))
-        search = Search(problem, part_options, False, lambda step: None, Stats(), deadline)
-        search.run()
-        return problem, [candidate.costs for candidate in search.best()] if search.candidates else []
-
+    relaxed = relaxation(executor, max(LEAST_SECONDS, result.stats.wall_seconds))
     joined = run_joins(executor, result.stats.orders == "all", prior.turns)
     with interrupt.limited(None if limit is None else begin + limit):
         result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)

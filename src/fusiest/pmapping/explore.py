@@ -32,7 +32,7 @@ from fusiest.pmapping.nest.spatial import best_usages, fanouts
 from fusiest.pmapping.placements.placement import Placement, graph_of, listed, placements
 from fusiest.pmapping.reuse.throughputs import with_throughputs
 from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, TablePiece, group_sizes, merge_rows
-from fusiest.spec import Path, Spec, bind_all
+from fusiest.spec import Path, Spec, bind_all, memory_names
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
@@ -74,7 +74,7 @@ class Asked:
     needed: bool = False
     """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
     unlimited: bool = False
-    """As if there were room for all that Einsums exchange: a bound, not mappings."""
+    """As if all memories had room: a bound, not mappings."""
     objective: Objective | None = None
     """Of an Einsum that is alone in its workload: only the best pmappings by this are of interest, if that takes less time."""
     rates: frozenset[str] = frozenset()
@@ -88,6 +88,8 @@ class Asked:
         """Memories in which space is no concern."""
         if self.usage:
             return frozenset()
+        if self.unlimited:
+            return frozenset(memory_names(spec.require_arch()))
         return ample_memories(spec) | (self.roomy(spec) or frozenset())
 
     def roomy(self, spec: Spec) -> frozenset[str] | None:

@@ -43,7 +43,10 @@ def result_parts(result: Result, tree: bool = False) -> list[Part]:
 
 def _headline(result: Result) -> Text:
     count = len(result.mappings)
-    text = Text(f"{count:,} mapping{'s' if count != 1 else ''}, ")
+    text = Text()
+    if result.caution:
+        text.append(f"{result.caution}\n", "bold red")
+    text.append(f"{count:,} mapping{'s' if count != 1 else ''}, ")
     if result.stopped is not None:
         text.append(f"{_STOPPED[result.stopped]}, ", "bold yellow")
     text.append(result.proof, "bold green" if result.optimal else "bold yellow")

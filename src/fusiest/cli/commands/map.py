@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import os
 import sys
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 LONG_SECONDS = 10
 """For exploring: then it is said which settings make it long."""
+NOTES_SECONDS, NOTES_SHARE = 1.0, 0.1
+"""For notes on a finished search: seconds, and the share of a time limit."""
 
 
 class MapOutputs(NamedTuple):
@@ -230,6 +236,14 @@ def _in_time(options: Options) -> Options:
     return dataclasses.replace(options, time_limit=interrupt.program_seconds_left(options.time_limit))
 
 
+@contextlib.contextmanager
+def _in_notes_time(options: Options) -> Iterator[None]:
+    """A block of notes on a finished search, which is left where it takes long: a tenth of the time limit, at most a second."""
+    seconds = min(NOTES_SECONDS, NOTES_SHARE * (options.time_limit if options.time_limit is not None else math.inf))
+    with contextlib.suppress(interrupt.OutOfTime), interrupt.limited(time.perf_counter() + seconds):
+        yield
+
+
 def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Deliveries) -> None:
     """Files that take moments."""
     from fusiest.mapper import json_text
@@ -237,9 +251,10 @@ def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Delive
     from fusiest.spec import dump_mapping
 
     best = result.best(result.aim)
-    note(search_notes(result.spec, result.options.imperfect))
-    if result.stopped or result.stats.exploring_seconds > LONG_SECONDS:
-        note(spatial_notes(result.spec))
+    with _in_notes_time(result.options):
+        note(search_notes(result.spec, result.options.imperfect))
+        if result.stopped or result.stats.exploring_seconds > LONG_SECONDS:
+            note(spatial_notes(result.spec))
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     deliveries.write(outputs.json, lambda: json_text(result.to_json()))
     deliveries.write(outputs.csv, lambda: result.table().to_csv())

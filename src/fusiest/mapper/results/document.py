@@ -28,7 +28,7 @@ def result_json(result: Result) -> dict[str, object]:
         "options": _options(result),
         "optimal": result.optimal,
         "gap": result.gap,
-        "beyond": result.beyond,
+        "beyond": 0.0,
         "stopped": result.stopped,
         "domain": result.domain,
         "advice": result.advice,

@@ -14,11 +14,9 @@ _MOST_NAMES = 4
 
 
 class WindowsSeen(NamedTuple):
-    """What is known of windows: whether nothing is better, how much better others than those of a sharp domain could be, and
-    how many plans of that were not gone through."""
+    """How far windows were searched: whether no mapping is better, and how many plans were not gone through."""
 
     optimal: bool = True
-    beyond: float = 0.0
     plans_left: int = 0
 
 
@@ -80,17 +78,14 @@ def _windows(spec: Spec, options: Options, seen: WindowsSeen) -> Iterator[str]:
     if options.windows == "none":
         yield "no windows"
         return
-    words = f"windows of such tiles, {'kept' if options.windows == 'retained' else 'kept or made again'}"
-    notes = [f"{seen.plans_left:,} plans were not"] if seen.plans_left else []
-    if seen.beyond:
+    yield f"windows of such tiles, {'kept' if options.windows == 'retained' else 'kept or made again'}"
+    if not seen.optimal:
         loops = "a loop" if options.max_fused_loops == 1 else "one or two loops"
-        words += (
-            f", in {loops} that up to {MOST_EINSUMS} Einsums in the order given share and nothing else, ends off chip"
+        left = f", {seen.plans_left:,} plans of these not" if seen.plans_left else ""
+        yield (
+            f"windows in {loops} that up to {MOST_EINSUMS} Einsums in the order given share, as far as they were tried{left}; "
+            "left out: other tensors above these loops outside the memory of exchange, these loops over a kernel"
         )
-        notes = [f"others at most {seen.beyond:.2%} better", *(f"{note} gone through" for note in notes)]
-    elif not seen.optimal:
-        words += ", as far as they were tried"
-    yield words + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _names(names: list[str]) -> str:

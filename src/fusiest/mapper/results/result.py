@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     import pandas
 
 Stop: TypeAlias = Literal["time limit", "interrupt", "memory"]
+LARGE_GAP = 0.2
+"""Costs of results with larger gaps tell little about which of two designs is better."""
+_FEWER = "or leave it fewer choices (--windows none, --max-fused-loops 1)"
+_CURES: dict[Stop, str] = {
+    "time limit": f"Give the search more time (--time-limit), {_FEWER}.",
+    "memory": f"Give the search more memory (--memory-limit), {_FEWER}.",
+    "interrupt": "Let the search run to its end.",
+}
 
 
 @dataclass(frozen=True)
@@ -124,8 +132,6 @@ class Result:
     """What ended the search before it was done."""
     options: Options = field(default_factory=Options)
     provenance: Provenance = field(default_factory=Provenance)
-    beyond: float = 0.0
-    """How much better a mapping could be with windows that are not in the domain; 0 if it has all."""
 
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
@@ -152,12 +158,24 @@ class Result:
         """What is known about better mappings, in words."""
         if not self.searched:
             return "given, not searched for"
-        if self.is_proven is not self.optimal:
-            return f"proven optimal in its domain; with other windows, at most {self.beyond:.2%} better is possible"
         if self.optimal:
             unproven = self.options.minimized.decides_ties if self.stopped is not None else ""
             return f"proven optimal in {self.aim}, not in {unproven}" if unproven else "proven optimal"
         return f"not proven optimal: at most {self.gap:.2%} better is possible"
+
+    @property
+    def caution(self) -> str:
+        """Warning of a large gap, with what may close it; empty if the gap is small."""
+        if self.provenance.mapper != "fusiest" or self.gap <= LARGE_GAP:
+            return ""
+        cure = ""
+        if self.stopped is not None:
+            cure = _CURES[self.stopped]
+        elif self.stats.orders.startswith("given ("):
+            cure = "Give --orders given, which says what is best in that order."
+        elif self.options.windows != "none":
+            cure = "Give --windows none, which says what is best without halos."
+        return f"Gap {self.gap:.0%}: another mapping may be that much better. {cure}".rstrip()
 
     @property
     def area(self) -> float | None:
@@ -169,13 +187,8 @@ class Result:
         """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
         from fusiest.mapper.results.domain import WindowsSeen, domain
 
-        seen = WindowsSeen(self.optimal, self.beyond, self.stats.plans_left)
+        seen = WindowsSeen(self.optimal, self.stats.plans_left)
         return domain(self.spec, self.options, self.stats.orders, seen) if self.searched else []
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether no mapping is better, whatever windows it has: then that holds for designs with less of everything, too."""
-        return self.optimal and not self.beyond
 
     @property
     def advice(self) -> list[str]:

@@ -78,10 +78,13 @@ def _result(file: str, document: dict[str, Any], chosen: list[Any]) -> Result:
 def _with(file: str, document: dict[str, Any], spec: Spec, mappings: list[Mapping], provenance: Provenance) -> Result:
     """What a document says of these mappings."""
     stopped: Stop | None = next((stop for stop in get_args(Stop) if stop == document.get("stopped")), None)
+    beyond = (
+        number_of(file, document, "beyond") if "beyond" in document else 0.0
+    )  # older results have a gap of their own for windows
+    optimal, gap = document.get("optimal") is True and not beyond, max(number_of(file, document, "gap"), beyond)
     return Result(
-        spec, saved_objective(file, document), mappings, document.get("optimal") is True, number_of(file, document, "gap"),
-        _stats(file, document.get("stats")), stopped, _options(file, document), provenance,
-        number_of(file, document, "beyond") if "beyond" in document else 0.0,
+        spec, saved_objective(file, document), mappings, optimal, gap, _stats(file, document.get("stats")), stopped,
+        _options(file, document), provenance,
     )  # fmt: skip
 
 

@@ -72,8 +72,6 @@ class PlanTrials:
         self.found: dict[tuple[WindowPlan, bool], list[FoundTree]] = {}
         """By plan, and whether for all sizes of a memory."""
         self.evaluated: dict[LoopTree, PartMapping | None] = {}
-        self.failed = False
-        """Whether some part was not searched without windows."""
 
     def best(self, searched: Iterable[WindowPlan], wanted: Sequence[WindowPlan], worth: Worth) -> Iterator[PartMapping]:
         """Mappings that are found for some plans of a run over one rank, written as those of each that is wanted.
@@ -95,7 +93,6 @@ class PlanTrials:
         try:
             return self._find(part, self.inner(False), self.searches.exact, True)
         except SpecError:  # too large to search
-            self.failed = True
             return []
 
     def inner(self, whole: bool) -> Options:

@@ -1,12 +1,14 @@
 """What mappings with windows cost at least, and whether there can be any that are worth looking for.
 
-Windows save nothing but space, as fused loops do. So where there is room for all that Einsums exchange, none is better than
-what is known; and as if there were, the optimum is below all mappings, with windows or without.
+Fused loops save space, and windows have lengths that tiles which divide do not have. So if all memories have room, and no length
+fills an array better than such tiles do, the optimum without windows is below all mappings, with windows or without.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import time
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as TypingMapping
 from dataclasses import dataclass, field, replace
@@ -14,17 +16,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.base import interrupt
+from fusiest.base.interrupt import OutOfTime
 from fusiest.base.objective import CLOSE, IMPOSSIBLE, Least
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
 from fusiest.mapper.options import Options
-from fusiest.mapper.results.result import Mapping
-from fusiest.mapper.tables import asked_of, representatives
+from fusiest.mapper.resources import rss_bytes
+from fusiest.mapper.results.result import Mapping, Stats
+from fusiest.mapper.search import Search
+from fusiest.mapper.tables import asked_of, grouped, make_explorer, representatives
 from fusiest.mapper.windows.window_plans import WindowPlan, has_halos
-from fusiest.pmapping import exchange_memories, least_costs, least_of_computing, roomy_memories
+from fusiest.pmapping import Table, exchange_memories, has_even_tiles, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
-"""A spec as if there were room for all that Einsums exchange: what is joined, and the best that comes out."""
+"""A spec as if all memories had room: what is joined, and the best that comes out. It ends once it takes longer than the search did."""
 
 
 class WindowAttempt(NamedTuple):
@@ -63,12 +69,16 @@ def windows_save_nothing(spec: Spec) -> bool:
     return roomy_memories(spec) is not None and _all_is_used(spec)
 
 
-def worth_windows(spec: Spec, options: Options) -> bool:
-    """Whether mappings with windows are to be looked for: there are halos, tensors may be exchanged on chip below a loop, and
-    there is not room for everything."""
+def can_have_windows(spec: Spec, options: Options) -> bool:
+    """Whether mappings may have windows: they are asked for, there are halos, and tensors may be exchanged on chip below a loop."""
     if options.windows == "none" or options.max_fused_loops == 0 or not has_halos(spec):
         return False
-    return exchange_memories(spec) != {} and not windows_save_nothing(spec)
+    return exchange_memories(spec) != {}
+
+
+def worth_windows(spec: Spec, options: Options) -> bool:
+    """Whether mappings with windows are to be looked for: there can be some, and there is not room for everything."""
+    return can_have_windows(spec, options) and not windows_save_nothing(spec)
 
 
 def usual_windows(usage: str | None, exchange: str) -> str:
@@ -77,7 +87,7 @@ def usual_windows(usage: str | None, exchange: str) -> str:
 
 
 def can_be_bounded(spec: Spec) -> bool:
-    """Whether there is a bound for all windows."""
+    """Whether a search as if all memories had room says something of windows."""
     return exchange_memories(spec) is not None and _all_is_used(spec)
 
 
@@ -118,7 +128,7 @@ class WindowBounds:
     spec: Spec
     options: Options
     least: list[KnownCosts]
-    """The best, as if there were room for everything."""
+    """The best, as if all memories had room."""
     lower: LowerBounds
     _inside: dict[tuple[tuple[str, ...], bool], dict[str, Least]] = field(default_factory=dict, repr=False)
     """By run and whether it is cut off, what each of its Einsums costs at least."""
@@ -231,20 +241,47 @@ class WindowBounds:
         return self.options.minimized.score_of(least.energy, least.latency)
 
 
+def relaxation(executor: concurrent.futures.Executor | None, seconds: float) -> Relaxation:
+    """The search as if all memories had room, for so long."""
+
+    def relaxed(spec: Spec, options: Options) -> tuple[JoinProblem, list[KnownCosts]]:
+        with interrupt.limited(time.perf_counter() + seconds, options.most_memory, rss_bytes):
+            explorer = make_explorer(spec, options, executor, lambda step: None)
+            tables: dict[str, Table] = {}
+            explorer.explore(tables, replace(asked_of(options), unlimited=True))
+            problem = grouped(spec, options, explorer.named(tables))
+            search = Search(problem, options, False, lambda step: None, Stats())
+            proof = search.run()
+        if proof.stopped is not None:  # what is left may cost less
+            raise KeyboardInterrupt if proof.stopped == "interrupt" else OutOfTime
+        return problem, [candidate.costs for candidate in search.best()] if search.candidates else []
+
+    return relaxed
+
+
 def window_bounds(spec: Spec, options: Options, relaxed: Relaxation) -> WindowBounds | None:
-    """Bounds, if there are any."""
+    """Bounds, if there are any, and time and memory suffice for them."""
     if not can_be_bounded(spec):
         return None
-    problem, least = relaxed(spec, replace(options, windows="none"))
-    return WindowBounds(spec, options, least, potential(problem).bounds(problem)) if least else None
+    try:
+        problem, least = relaxed(spec, replace(options, windows="none"))
+        return WindowBounds(spec, options, least, potential(problem).bounds(problem)) if least else None
+    except (OutOfTime, MemoryError):
+        return None
+
+
+def least_of_all(spec: Spec, options: Options, bounds: WindowBounds | None) -> list[KnownCosts]:
+    """Costs of which no mapping is below all: those of the search as if all memories had room, where that has tiles as good as any
+    length of a window."""
+    return bounds.least if bounds is not None and has_even_tiles(spec) else least_with_windows(spec, options)
 
 
 def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
-    """What no mapping is below in both costs, known at once: room for everything, and each Einsum for itself."""
-    if not can_be_bounded(spec):
+    """Costs that no mapping is below, known at once: each Einsum for itself, on arrays that any length fills."""
+    if not _all_is_used(spec):
         return [KnownCosts(0.0, 0.0)]
-    firsts = representatives(spec, options.finished).values()
-    leasts = [least_costs(spec, first, asked_of(options)) for first in firsts]
+    firsts, asked = representatives(spec, options.finished).values(), replace(asked_of(options), imperfect=True)
+    leasts = [least_costs(spec, first, asked) for first in firsts]
     return [KnownCosts(sum(energy for energy, _ in leasts), sum(latency for _, latency in leasts))]
 
 

@@ -16,7 +16,6 @@ from fusiest.base import interrupt
 from fusiest.base.errors import Interrupted, OutOfMemory, SpecError
 from fusiest.base.interrupt import OutOfTime
 from fusiest.base.objective import Least
-from fusiest.joining import KnownCosts
 from fusiest.looptree import einsums
 from fusiest.mapper.options import Options
 from fusiest.mapper.part_mappings import NO_PART, PartMapping, best_of, best_parts, joined_parts
@@ -35,8 +34,9 @@ from fusiest.mapper.windows.window_bounds import (
     WindowAttempt,
     WindowBounds,
     gap_above,
-    least_with_windows,
+    least_of_all,
     window_bounds,
+    worth_windows,
 )
 from fusiest.mapper.windows.window_plans import (
     is_too_long,
@@ -68,20 +68,20 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     """The result with all that windows make better. `begin`: from when on a time limit counts."""
     spec, options = result.spec, result.options
     wall, cpu = time.perf_counter(), cpu_seconds()
-    stopped, bounds, domain_gap = result.stopped, None, 1.0
+    stopped, bounds = result.stopped, None
     try:
         interrupt.check()
-        say(Step("bounding windows"))
-        bounds = window_bounds(spec, options, searches.relaxed)
-        search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
-        try:
-            search.search_all()
-        finally:
-            result.mappings = search.mappings
-            if result.optimal:
-                domain_gap = search.domain_gap()
-            result.stats.plans_left = search.plans_left()
-        stopped = search.stopped or stopped
+        if worth_windows(spec, options) or not _is_met(result, None):
+            say(Step("bounding windows"))
+            bounds = window_bounds(spec, options, searches.relaxed)
+            interrupt.check()
+        if worth_windows(spec, options):
+            search = _WindowSearch(spec, options, searches, say, begin, bounds, list(result.mappings))
+            try:
+                search.search_all()
+            finally:
+                result.mappings, result.stats.plans_left = search.mappings, search.plans_left()
+            stopped = search.stopped or stopped
     except OutOfTime:
         stopped = "time limit"
     except (KeyboardInterrupt, Interrupted):  # what is known without windows stays known
@@ -89,16 +89,20 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     except (MemoryError, OutOfMemory):
         stopped = "memory"
     with interrupt.finishing():
-        least = bounds.least if bounds is not None else least_with_windows(spec, options)
-    beyond = gap_above(options, least, result.mappings)
-    gap = min(beyond, domain_gap)
-    result.optimal, result.gap, result.stopped = gap == 0, gap, stopped if gap else result.stopped
-    result.beyond = beyond if beyond > gap else 0.0
-    if not beyond:
+        result.optimal = _is_met(result, bounds)
+    if result.optimal:
         result.stats.plans_left = 0
+    else:
+        result.stopped = stopped
     result.stats.wall_seconds += time.perf_counter() - wall
     result.stats.cpu_seconds += cpu_seconds() - cpu
     return result
+
+
+def _is_met(result: Result, bounds: WindowBounds | None) -> bool:
+    """Whether no mapping is better than a result's, whatever windows it has. The gap is noted."""
+    result.gap = gap_above(result.options, least_of_all(result.spec, result.options, bounds), result.mappings)
+    return result.gap == 0
 
 
 @dataclass
@@ -127,8 +131,6 @@ class _WindowSearch:
         self.tables = TurnTables(open_memories(self.spec), known)
         self.left: dict[WindowPass, PlansLeft] | None = None
         """What was not gone through. None before all runs are known."""
-        self.refused = False
-        """Whether parts were found that constraints forbid in the whole."""
 
     def search_all(self) -> None:
         """First windows that are kept, then those that are made again: so nothing that is found for the former alone is missed."""
@@ -172,13 +174,6 @@ class _WindowSearch:
             bounds, mappings = self.bounds, self.mappings
             single.sort(key=lambda run: (bounds.score(bounds.hoped(run, mappings, cut_off=False)), len(run)))
         yield from ((run,) for run in single[:MOST_JOINED])
-
-    def domain_gap(self) -> float:
-        """How much better something with turns that were not gone through could be than what is known."""
-        if self.left is None or self.refused or self.options.imperfect:
-            return 1.0
-        least = [KnownCosts(left.least.energy, left.least.latency) for left in self.left.values()]
-        return gap_above(self.options, least, self.mappings)
 
     def plans_left(self) -> int:
         """How many were not gone through."""
@@ -277,17 +272,9 @@ class _WindowSearch:
                 searched.add(run)
             if self.is_long and parts_found and not self.tables.has_failed(run):
                 searched.add(run)
-            if not self._rest_is_searched(run):
-                left.add(0, self.promises.least[run])
             if self.left is not None:
                 self.left[run, self.kept_only] = left
         return searched
-
-    def _rest_is_searched(self, run: WindowRun) -> bool:
-        """Whether the best of all before and after a run is known."""
-        if len(run) == len(self.names):
-            return True
-        return not self.plain.known and not self.trials.failed and self.options.time_limit is None
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
         """What is found for plans that keep all that overlaps, or for all."""
@@ -361,7 +348,6 @@ class _WindowSearch:
         mappings = [
             mapping for part in better if (mapping := joined_parts(self.spec, part, self.options.imperfect)) is not None
         ]
-        self.refused = self.refused or len(mappings) < len(better)
         if mappings:
             self.mappings = best_of([*self.mappings, *mappings], self.options)
 

@@ -215,6 +215,7 @@ def spread_over(problem: Problem, dimension: BoundDimension, extents: tuple[int,
     never = never_spread(problem.info, dimension)
     choices: list[tuple[int, tuple[int, ...]]] = [(1, ())]
     for variable, extent in zip(problem.variables, extents, strict=True):
+        check()
         divisors = variable.divisors.tolist() if never.isdisjoint(variable.members) else [1]
         factors = [d for d in divisors if extent % d == 0]
         choices = [(n * d, (*chosen, d)) for n, chosen in choices for d in factors if n * d <= dimension.most]

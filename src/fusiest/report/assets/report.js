@@ -35,6 +35,7 @@ function drawFound() {
   const none = DATA.unfused && (DATA.unfused.missing ? "no unfused mapping exists" : "no unfused mapping needs so little");
   const against = (name, unit) => (!DATA.unfused ? "" : !other ? none : `${change(view[name], other[name])} against ${quantity(other[name], unit)} unfused`);
   byId("figures").replaceChildren(
+    ...DATA.caution ? [el("p", { class: "caution" }, DATA.caution)] : [],
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), efficiency, view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), [speed, roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""].filter(Boolean).join(", ")),
     figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),

@@ -68,6 +68,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "searched": result.searched,
         "optimal": result.optimal,
         "gap": result.gap,
+        "caution": result.caution,
         "domain": result.domain,
         "advice": result.advice,
         "best": subject.best,

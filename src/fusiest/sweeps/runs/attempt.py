@@ -159,7 +159,7 @@ def _refused(error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import Prior, result_json, run, worth_windows
+    from fusiest.mapper import Prior, can_have_windows, result_json, run
     from fusiest.sweeps.reuse.table_cache import Shelf, own_shelf
     from fusiest.sweeps.store.store import packed
 
@@ -167,7 +167,7 @@ def _search(task: SearchTask) -> Outcome:
     if task.form is not None:
         shelf.expect(task.spec, task.options, task.form)
     shared = shelf.has_any
-    windows = worth_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
+    windows = can_have_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
         front = shelf.front(task.spec, task.options, task.watch) if not windows else None
@@ -187,7 +187,7 @@ def _search(task: SearchTask) -> Outcome:
     best = result.best(result.aim)
     status, reason = _judged(result)
     return Outcome(
-        status, reason, best.energy, best.latency, max(result.gap, result.beyond), peak_bytes=result.stats.peak_rss_bytes,
+        status, reason, best.energy, best.latency, result.gap, peak_bytes=result.stats.peak_rss_bytes,
         document=packed(result_json(result)), needed=_needed(result),
     )  # fmt: skip
 
@@ -205,7 +205,7 @@ def _judged(result: Result) -> tuple[str, str]:
         return "out of memory", f"the best so far; {result.proof}"
     if result.stopped is not None:
         return "time limit", f"the best so far; {result.proof}"
-    return "done", "" if result.is_proven else result.proof
+    return "done", "" if result.optimal else result.proof
 
 
 def _cover(task: CoverTask) -> Outcome:

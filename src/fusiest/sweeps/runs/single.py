@@ -23,7 +23,7 @@ def stored_result(spec: Spec, options: Options, folder: str | Path) -> Result | 
 
 def keep_result(result: Result, folder: str | Path) -> None:
     """Keep a result that is proven and was searched for."""
-    if not result.is_proven or result.stopped is not None or not result.searched:
+    if not result.optimal or result.stopped is not None or not result.searched:
         return
     form = run_form(result.spec, result.options)
     best, stats = result.best(result.aim), result.stats

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.base.errors import SpecError
-from fusiest.mapper import Mapping, Result, result_json
+from fusiest.mapper import Result, result_json
 from fusiest.model import fused_sets
 from fusiest.spec import ComponentCosts, Spec, bind_all
 from fusiest.spec import architecture as arch
@@ -93,7 +93,7 @@ def _times(value: Any, factor: float) -> Any:
 def advise(result: Result, hands: Hands, all_changes: Sequence[Change]) -> Iterator[Advice]:
     """What each change does, as it is known. `result` is that of the design as it is."""
     options = dataclasses.replace(result.options, objective=(result.aim,), jobs=1, time_limit=None)
-    base, form, document = result.best(result.aim), run_form(result.spec, options), result_json(result)
+    form, document = run_form(result.spec, options), result_json(result)
     # What is larger first: its tables serve what is smaller.
     waiting = sorted(all_changes, key=lambda change: -change.factor)
     going: dict[str, Change] = {}
@@ -106,7 +106,7 @@ def advise(result: Result, hands: Hands, all_changes: Sequence[Change]) -> Itera
             going[key] = change
             changed = run_form(change.spec, options)
             families[key] = changed.family
-            if result.is_proven and form.nowhere_worse(changed):
+            if result.optimal and form.nowhere_worse(changed):
                 covering.add(key)
                 hands.submit(key, CoverTask(change.spec, options, document))
             else:
@@ -117,12 +117,21 @@ def advise(result: Result, hands: Hands, all_changes: Sequence[Change]) -> Itera
                 hands.submit(key, SearchTask(going[key].spec, options, families[key]))
                 continue
             change = going.pop(key)
-            yield _advice(change, outcome, base, "covered" if key in covering else "searched")
+            yield advice_on(change, outcome, result, "covered" if key in covering else "searched")
 
 
-def _advice(change: Change, outcome: Outcome, base: Mapping, how: str) -> Advice:
+def advice_on(change: Change, outcome: Outcome, result: Result, how: str) -> Advice:
+    """Costs of a change over those of the design as it is, unless gaps leave open which of the two is better."""
+    base = result.best(result.aim)
     if outcome.energy is None or outcome.latency is None:
         return Advice(change.what, change.factor, f"{outcome.status}: {outcome.reason}")
+    cost = {"energy": outcome.energy, "latency": outcome.latency, "edp": outcome.energy * outcome.latency}[result.aim]
+    gap, base_cost = outcome.gap or 0.0, getattr(base, result.aim)
+    overlap = cost * (1 - gap) <= base_cost and base_cost * (1 - result.gap) <= cost
+    if overlap and max(gap, result.gap) > 0:
+        return Advice(
+            change.what, change.factor, f"not compared: gaps overlap ({result.gap:.1%} as it is, {gap:.1%} changed)"
+        )
     energy = outcome.energy / base.energy if base.energy else 1.0
     latency = outcome.latency / base.latency if base.latency else 1.0
     return Advice(change.what, change.factor, how, energy, latency)
