@@ -17,6 +17,7 @@ from fusiest.pmapping.leasts import least_costs, least_of_computing, least_of_re
 from fusiest.pmapping.nest.memory_sizes import large_enough, least_bits_per_value, sized_paths, sizes_by_einsum
 from fusiest.pmapping.nest.no_fusion_needed import exchange_memories, roomy_memories
 from fusiest.pmapping.nest.shared_memories import meet_below_fanouts, meeting_memories, shared_memories
+from fusiest.pmapping.nest.uneven import has_even_tiles
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
 from fusiest.pmapping.reuse.cache import pmappings
 from fusiest.pmapping.reuse.identical import common_key, constraints_key, renamed_table
@@ -34,7 +35,6 @@ from fusiest.pmapping.table import (
     group_numbers,
     merge_rows,
 )
-from fusiest.pmapping.uneven import has_even_tiles
 
 __all__ = [
     "Asked", "Backing", "Branch", "Compatibility", "Cutoff", "Floats", "FusedLimits", "FusedLoop", "Holding", "Ints",
