@@ -20,9 +20,9 @@ SOURCE = Path(fusiest.__file__).parent
 PROJECT = SOURCE.parents[1]
 EXTENDING = PROJECT / "docs" / "extending.md"
 ORDER = [
-    "base.errors", "base.doors", "base.frozen", "base.frames", "base.files", "base.interrupt", "base.collector", "base.workers",
-    "base.units", "base.compiled", "looptree", "components", "base.objective", "spec", "networks", "model", "timeloop", "show",
-    "pmapping", "joining", "mapper", "experiments.baselines", "comparison", "report", "sweeps", "experiments.reproduce", "terminal",
+    "base.errors", "base.doors", "base.frozen", "base.frames", "base.files", "base.jsontext", "base.interrupt", "base.collector",
+    "base.workers", "base.units", "base.compiled", "looptree", "components", "base.objective", "spec", "networks", "model", "timeloop",
+    "show", "pmapping", "joining", "mapper", "experiments.baselines", "comparison", "report", "sweeps", "experiments.reproduce", "terminal",
     "cli", "__main__",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "experiments.baselines"}

@@ -8,6 +8,9 @@ import gc
 import os
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the working folder, whose files are no part of the program
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn

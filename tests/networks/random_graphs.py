@@ -48,7 +48,7 @@ def conv(d: Draw) -> None:
         more["auto_pad"] = d.dice.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
         more["kernel_shape"] = kernel
     else:
-        more["pads"] = [d.dice.randrange(k) for k in kernel * 2]
+        more["pads"] = [d.dice.randrange(k + 1) for k in kernel * 2]
         more["dilations"] = [d.dice.choice([1, 1, 2]) for _ in range(n)]
     for k, s, dil in zip(kernel, shape[2:], more.get("dilations", [1] * n), strict=True):
         if (k - 1) * dil + 1 > s:

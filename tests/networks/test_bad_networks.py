@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -207,3 +208,52 @@ def test_only_regular_files_are_read(name: str, tmp_path: Path) -> None:
     kind = "a directory" if "folder" in name else "not a regular file"
     with pytest.raises(SpecError, match=f"{name}: this is {kind}"):
         import_network(tmp_path / name)
+
+
+def einsum_of(inputs: dict[str, list[Any]], names: list[str], equation: str) -> onnx.ModelProto:
+    return model_of(
+        [node("Einsum", names, ["s"], "e", equation=equation), node("Relu", ["s"], ["y"], "r")], inputs, {}, ["y"]
+    )
+
+
+LETTERS = [chr(0x4E00 + i) for i in range(4_000)]
+PARTS = [f"x{i}" for i in range(1_500)]
+LONG: dict[str, onnx.ModelProto] = {
+    "indices": einsum_of(
+        {f"x{i}": [2] for i in range(4_000)}, [f"x{i}" for i in range(4_000)], ",".join(LETTERS) + "->"
+    ),
+    "operands": einsum_of({"x": [2]}, ["x"] * 20_000, ",".join("i" * 20_000) + "->i"),
+    "implicit": einsum_of({"x": [2], "w": [2]}, ["x", "w"], "".join(LETTERS) * 25 + ",i"),
+    "parts": model_of([node("Concat", PARTS, ["y"], "c", axis=0)], {part: [2] for part in PARTS}, {}, ["y"]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_nodes_take_no_longer_than_their_text(name: str) -> None:
+    """Some 100 KB: a cut, a line, or Einsums; not minutes."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    with contextlib.suppress(fusiest.FusiestError):
+        fusiest.from_onnx(LONG[name])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 20
+
+
+def test_more_products_than_a_number_counts() -> None:
+    """52 indices of 2,000,000 each."""
+    names = [f"x{i}" for i in range(52)]
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    model = einsum_of({name: [2_000_000] for name in names}, names, ",".join(letters) + "->a")
+    with contextlib.suppress(fusiest.SpecError):
+        assert fusiest.from_onnx(model).report.summary()
+
+
+@pytest.mark.parametrize("text", [b"[" + b"[]," * 20_000_000 + b"[]]", b'{"a":' * 10_000_000, b"[" * 60_000_000])
+def test_small_files_stay_small_in_memory(text: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """60 MB of brackets, in a file of some KB: as Python's objects they would be gigabytes."""
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("net/archive_format", "pt2")
+        file.writestr("net/models/model.json", text)
+    assert (tmp_path / "net.pt2").stat().st_size < 600_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status, _, err = run(capsys, "import", str(tmp_path / "net.pt2"))
+    assert (status, err.count("\n")) == (2, 1)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000

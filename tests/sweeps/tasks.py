@@ -32,5 +32,8 @@ def quick(task: SweepTask) -> Outcome:
     time.sleep(0.05)
     with open(os.environ["FUSIEST_TEST_LOG"], "a", encoding="ascii") as log:
         log.write(f"{float(str(size)):.0f}\n")
-    document = packed({"size": float(str(size)), "filler": "x" * 1000})
+    mapping = {"energy": float(str(size)), "latency": 1.0}
+    document = packed(
+        {"objective": ["energy"], "mappings": [mapping], "optimal": True, "gap": 0.0, "filler": "x" * 1000}
+    )
     return Outcome("done", "", float(str(size)), 1.0, 0.0, document=document)

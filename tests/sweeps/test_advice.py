@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ import fusiest
 from fusiest.report import Subject, report_html
 from fusiest.report.charts.waterfall import MOST_SETS, waterfall_charts
 from fusiest.report.data.unfused import unfused_optimum
+from fusiest.spec import architecture as arch
+from fusiest.sweeps.file.component_fields import field_of, with_field
 from fusiest.sweeps.runs.attempt import Outcome
 from fusiest.sweeps.views.advice import Change, advice_on, binding, changes, whole_advice
 from tests.load_text import load_text
@@ -27,7 +30,11 @@ def test_changes_are_mapped() -> None:
     found = whole.changes
     assert len(found) == len(heard) == heard[0][1]
     by_name = {(one.what, one.factor): one for one in found}
-    assert {("GlobalBuffer.size", 0.5), ("MainMemory.bandwidth", 2.0), ("MAC.energy", 2.0)} <= by_name.keys()
+    assert {
+        ("GlobalBuffer.size", 0.5),
+        ("MainMemory.throughput_scale", 2.0),
+        ("MAC.energy_scale", 2.0),
+    } <= by_name.keys()
     assert any(one.how == "covered" for one in found)
     for change in list(changes(spec))[::3]:
         best, one = fusiest.map(change.spec, "edp", jobs=1).best(), by_name[change.what, change.factor]
@@ -64,7 +71,7 @@ def test_answers_whose_gaps_overlap_are_not_compared(cost: float, gap: float, ba
     """What a design may cost lies between its bound and what was found; overlapping, either may be the better one."""
     spec = fusiest.load("simple", "matmuls", M=4, KN=4, N_EINSUMS=1)
     result = fusiest.map(spec, "energy", jobs=1)
-    result = dataclasses.replace(result, optimal=not base_gap, gap=base_gap)
+    result = replace(result, optimal=not base_gap, gap=base_gap)
     best = result.best("energy")
     outcome = Outcome("done", "", cost * best.energy, best.latency, gap)
     advice = advice_on(Change("GlobalBuffer.size", 2.0, spec), outcome, result, "searched")
@@ -99,14 +106,48 @@ arch:
     found = {change.what: change for change in changes(spec) if change.factor == 2}
     assert {
         "Buffer.size",
-        "DRAM.bandwidth",
-        "DRAM.energy",
-        "Buffer.bandwidth",
-        "MAC.bandwidth",
-        "MAC.energy",
-    } == found.keys() - {"Buffer.energy"}
+        "DRAM.throughput_scale",
+        "DRAM.energy_scale",
+        "Buffer.throughput_scale",
+        "MAC.throughput_scale",
+        "MAC.energy_scale",
+    } == found.keys() - {"Buffer.energy_scale"}
     before, after = (
-        next(p for p in s.costs() if p.name == "DRAM").actions["read"] for s in (spec, found["DRAM.bandwidth"].spec)
+        next(p for p in s.costs() if p.name == "DRAM").actions["read"]
+        for s in (spec, found["DRAM.throughput_scale"].spec)
     )
     assert after.throughput == pytest.approx(2 * before.throughput)
     assert after.energy == before.energy
+
+
+ARRAY = """
+arch:
+  variables: {cols: 4, odd: 3}
+  nodes:
+  - !Memory
+    {name: DRAM, size: inf, tensors: {keep: All}, leak_power: 0, area: 0,
+     actions: [{name: read, energy: 8, throughput: 1}, {name: write, energy: 8, throughput: 1}]}
+  - !Container {name: PE, spatial: [{name: X, fanout: cols}, {name: Y, fanout: 2 * 2}, {name: Z, fanout: odd}, {name: W, fanout: 6}]}
+  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+
+def test_fanouts_as_expressions_are_changed(tmp_path: Path) -> None:
+    """As those that are numbers: halved where that is whole."""
+    spec = load_text(ARRAY + fusiest.dump(fusiest.load("matmuls", N_EINSUMS=1, M=8, KN=8)))
+    found = [(change.what, change.factor) for change in changes(spec) if "fanout" in change.what]
+    names = ["PE.X.fanout", "PE.Y.fanout", "PE.Z.fanout", "PE.W.fanout"]
+    assert found == [*((n, 0.5) for n in names if n != "PE.Z.fanout"), *((n, 2.0) for n in names)]
+    by_name = {(change.what, change.factor): change.spec for change in changes(spec)}
+    for name, size in (("PE.X.fanout", 8), ("PE.Y.fanout", 8), ("PE.Z.fanout", 6), ("PE.W.fanout", 12)):
+        node = next(n for n in arch.flatten(spec.arch.nodes) if n.name == "PE")
+        spatial = tuple(replace(d, fanout=size) if name == f"PE.{d.name}.fanout" else d for d in node.spatial)
+        whole = fusiest.map(spec.with_component("PE", spatial=spatial), "latency", jobs=1)
+        assert fusiest.map(by_name[name, 2.0], "latency", jobs=1).best().latency == whole.best().latency
+
+
+def test_advice_names_what_a_sweep_takes() -> None:
+    """Every change is a parameter's name that a sweep file accepts."""
+    spec = load_text(ARRAY + fusiest.dump(fusiest.load("matmuls", N_EINSUMS=1, M=8, KN=8)))
+    for what in dict.fromkeys(change.what for change in changes(spec)):
+        assert with_field(spec, what, field_of(spec, what)) == spec

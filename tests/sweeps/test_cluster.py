@@ -152,7 +152,7 @@ def test_anything_may_be_killed(tmp_path: Path) -> None:
         assert rows(folder / "runs") == whole
         assert len(whole) == SIZES
         with Store(folder / "runs") as store:
-            assert check_store(store) == []
+            assert check_store(store, evaluate=False) == []
             assert store.database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         left = [p.name for p in (folder / "runs").iterdir() if p.name.startswith(".")]
         assert len(left) <= (what == "driver"), left

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +16,33 @@ import pytest
 
 import fusiest
 from fusiest.base.errors import FusiestError, SpecError
+from fusiest.mapper import result_json
 from fusiest.mapper.options import Options
 from fusiest.sweeps import RunRow, Store
 from fusiest.sweeps.reuse.canonical import run_form
-from fusiest.sweeps.store.store import packed, write_object
+from fusiest.sweeps.store.store import packed, packed_figures, write_object
 from fusiest.sweeps.store.upkeep import check_store, collect_garbage, export_store, merge_stores
 from tests.command_line import run
 
-EDP = Options(objective=("edp",))
-ROW = RunRow("a" * 64, "f", "done", energy=1.0, latency=2.0, gap=0.0)
+EDP = Options(objective=("edp",), jobs=1)
+
+
+def entry(m: int = 8) -> tuple[RunRow, bytes]:
+    """A run as a sweep keeps it."""
+    result = fusiest.map(fusiest.load("simple", "matmuls", M=m, KN=8, N_EINSUMS=2), "edp", jobs=1)
+    made, best = run_form(result.spec, result.options), result.best()
+    figures = packed_figures(made.figures)
+    row = RunRow(made.hash, made.family, "done", energy=best.energy, latency=best.latency, gap=0.0, figures=figures)
+    return row, packed(result_json(result))
+
+
+ROW, RESULT = entry()
+OTHER_ROW, OTHER_RESULT = entry(16)
+COVERED = replace(ROW, hash="b" * 64, status="covered", source=ROW.hash)
+
+
+def document(data: bytes) -> object:
+    return json.loads(zlib.decompress(data))
 
 
 def form(text: str, options: Options = EDP, tmp: Path | None = None) -> object:
@@ -87,23 +106,23 @@ def test_hashes_are_the_same_in_every_process(tmp_path: Path) -> None:
 
 def test_put_and_get(tmp_path: Path) -> None:
     with Store(tmp_path / "runs") as store:
-        row = store.put(ROW, packed({"mappings": []}))
-        assert store.get("a" * 64) == row
-        assert store.document(row) == {"mappings": []}
-        assert [r.hash for r in store.rows("f")] == ["a" * 64]
+        row = store.put(ROW, RESULT)
+        assert store.get(ROW.hash) == row
+        assert store.document(row) == document(RESULT)
+        assert [r.hash for r in store.rows(ROW.family)] == [ROW.hash]
         store.put(replace(ROW, energy=5.0))
-        assert store.get("a" * 64) == row, "the first proven answer stays"
-        store.answer([("r", "a" * 64)])
+        assert store.get(ROW.hash) == row, "the first proven answer stays"
+        store.answer([("r", ROW.hash)])
         assert store.requested("r") == row
         assert check_store(store) == []
     with sqlite3.connect(tmp_path / "runs" / "runs.sqlite") as plain:
-        assert plain.execute("SELECT status, energy FROM runs").fetchall() == [("done", 1.0)]
+        assert plain.execute("SELECT status, energy FROM runs").fetchall() == [("done", ROW.energy)]
 
 
 def test_damage_is_found_and_removed(tmp_path: Path) -> None:
     with Store(tmp_path / "runs") as store:
-        row = store.put(ROW, packed({"mappings": []}))
-        store.put(replace(ROW, hash="b" * 64, status="covered", source=row.hash))
+        row = store.put(ROW, RESULT)
+        store.put(COVERED)
         store._path(row.object).write_bytes(b"garbage")
         assert store.document(row) is None
         assert any("missing or damaged" in line for line in check_store(store))
@@ -114,18 +133,17 @@ def test_damage_is_found_and_removed(tmp_path: Path) -> None:
 def test_results_that_are_gone_are_put_again(tmp_path: Path) -> None:
     """A store heals: a run is done again, or taken from another store, and known from then on."""
     with Store(tmp_path / "runs") as store, Store(tmp_path / "other") as other:
-        first = store.put(ROW, packed({"mappings": [1]}))
-        covered = store.put(replace(ROW, hash="b" * 64, status="covered", source=first.hash))
+        first = store.put(ROW, RESULT)
+        covered = store.put(COVERED)
         store._path(first.object).unlink()
         assert (store.lost(first), store.lost(covered)) == (True, True)
-        other.put(ROW, packed({"mappings": [2]}))
+        second = {**document(RESULT), "created": "later"}
+        other.put(ROW, packed(second))
         assert merge_stores(store, other) == 1
         for row in store.rows():
-            assert store.document(row) == {"mappings": [2]}
-        store.put(ROW, packed({"mappings": [3]}))
-        assert [store.document(row) for row in store.rows()] == [{"mappings": [2]}] * 2, (
-            "the first answer is the answer"
-        )
+            assert store.document(row) == second
+        store.put(ROW, RESULT)
+        assert [store.document(row) for row in store.rows()] == [second] * 2, "the first answer is the answer"
 
 
 def test_garbage_is_collected_while_a_sweep_runs(tmp_path: Path) -> None:
@@ -140,14 +158,13 @@ def test_garbage_is_collected_while_a_sweep_runs(tmp_path: Path) -> None:
 
 
 def test_merge_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = fusiest.map(fusiest.load("simple", "matmuls", M=8, KN=8, N_EINSUMS=2), "edp", jobs=1)
     with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
-        row = one.put(ROW, packed(result.to_json()))
-        one.put(replace(ROW, hash="b" * 64, status="covered", source=row.hash))
+        one.put(ROW, RESULT)
+        one.put(COVERED)
         assert (merge_stores(two, one), merge_stores(two, one)) == (2, 0)
         assert export_store(two, tmp_path / "out") == 2
-    saved = fusiest.Result.load(tmp_path / "out" / f"{'a' * 16}.json")
-    assert saved.best().edp == result.best().edp
+    saved = fusiest.Result.load(tmp_path / "out" / f"{ROW.hash[:16]}.json")
+    assert (saved.best().energy, saved.best().latency) == ROW.costs
     for word, out in (("check", "2 runs, all in order"), ("gc", "0 runs and 0 files removed")):
         status, said, _ = run(capsys, "store", word, str(tmp_path / "two"))
         assert (status, out in said) == (0, True)
@@ -218,8 +235,8 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
 def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None:
     """The row reached the disk, its result did not: the run is to be done again, and others stay."""
     with Store(tmp_path) as store:
-        kept = store.put(ROW, packed({"a": 1}))
-        lost = store.put(replace(ROW, hash="b" * 64), packed({"b": 2}))
+        kept = store.put(ROW, RESULT)
+        lost = store.put(OTHER_ROW, OTHER_RESULT)
         store.database.close()  # as when the machine stops: nothing was settled
     store._path(lost.object).write_bytes(b"")
     with Store(tmp_path) as again:
@@ -230,7 +247,7 @@ def test_results_that_a_power_failure_took_are_forgotten(tmp_path: Path) -> None
 
 def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path / "runs") as store:
-        store.put(ROW, packed({"a": 1}))
+        store.put(ROW, RESULT)
     monkeypatch.setattr("fusiest.sweeps.store.store.os.access", lambda *_: False)
     with Store(tmp_path / "runs", create=False) as kept, Store(tmp_path / "mine") as mine:
         assert check_store(kept) == []

@@ -72,7 +72,8 @@ def test_a_report_with_advice(opened: OpenPage) -> None:
     """The section is there, whole and in the contents, if somebody asked for it; else it is not."""
     result = fusiest.map(fusiest.load("simple", "matmuls", M=8, KN=8), "edp", jobs=1)
     changes = {"aim": "edp", "full": {"GlobalBuffer": 0.95}, "limiting": {"MAC": 1.0}, "idle": {},
-               "changes": [["MAC.bandwidth", 2.0, 0.5, 1.0, 0.5, "searched"], ["MAC.energy", 2.0, None, None, None, "no valid mapping"]],
+               "changes": [["MAC.throughput_scale", 2.0, 0.5, 1.0, 0.5, "searched"],
+                           ["MAC.energy_scale", 2.0, None, None, None, "no valid mapping"]],
                "steps": [["unfused", 2.0, 1.0], ["Matmul0 + Matmul1", -0.5, 0.0]]}  # fmt: skip
     tab = opened(report_html(Subject(result, None, "advice", "", changes)))
     assert tab.complaints == []
@@ -89,7 +90,7 @@ def test_a_report_with_advice(opened: OpenPage) -> None:
         tab.page.set_viewport_size({"width": width, "height": 900})
         assert tab.run("document.documentElement.scrollWidth") <= width
     assert "GlobalBuffer 95.0 %" in tab.text("#changes-facts")
-    assert "MAC.bandwidth × 2" in tab.text("#changes-table")
+    assert "MAC.throughput_scale × 2" in tab.text("#changes-table")
     without = opened(report_html(Subject(result, None, "none", "")))
     assert without.complaints == []
     assert without.run("document.getElementById('changes').hidden")

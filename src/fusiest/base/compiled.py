@@ -11,17 +11,22 @@ import contextlib
 import functools
 import hashlib
 import multiprocessing.connection
+import os
 from collections.abc import Callable, Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numba
+import numba.core.config
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
 from fusiest.base import workers
 
+# Numba would take settings from a file in the working folder, also the folder of compiled code that it runs.
+numba.core.config._config_fname = os.devnull
+numba.core.config.reload_config()  # type: ignore[no-untyped-call]
 MODULES = ("base/objective.py", "experiments/baselines/*.py", "joining/rows/kernels.py", "pmapping/**/*kernels.py")
 """Inner loops, and what is compiled into them as a constant (`CLOSE`): if their text changes, all is compiled anew."""
 

@@ -112,19 +112,21 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def closest(wrong: str, known: Iterable[str]) -> str | None:
-    """The name that a misspelling stands for; None if it is like none of them.
+def closest(wrong: object, known: Iterable[str]) -> str | None:
+    """The name that a misspelling stands for; None if it is like none of them, or no text: a file may say anything.
 
     >>> closest("kep", ["keep", "may_keep"])
     'keep'
     """
+    if not isinstance(wrong, str):
+        return None
     names = sorted({str(name) for name in known})
     alike = [n for n in names if len(n) <= MAX_MISSPELLED] if len(wrong) <= MAX_MISSPELLED else []
     other_case = [n for n in names if n.lower() == wrong.lower()]
     return next(iter(difflib.get_close_matches(wrong, alike, n=1) or other_case), None)
 
 
-def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+def did_you_mean(wrong: object, known: Iterable[str]) -> str:
     """The cure for a misspelling, ready to be appended to a message.
 
     >>> did_you_mean("kep", ["keep", "may_keep"])

@@ -18,7 +18,7 @@ def write_atomically(path: str | Path, content: str | bytes, durably: bool = Tru
 
     A link stays one: what it points to is written. A device or a pipe is written to, never replaced.
     """
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         if is_replaceable(path):
             _replace(os.path.realpath(path), data, durably)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fusiest.mapper.results.document import evaluation_json, json_text, result_json, spec_and_hash
     from fusiest.mapper.results.provenance import GIVEN, made_now
     from fusiest.mapper.results.result import Improvement, Mapping, Result, Stats, Stop
-    from fusiest.mapper.results.saved import given_mapping, load_any, load_best, mappings_on, result_on
+    from fusiest.mapper.results.saved import given_mapping, load_any, load_best, mappings_on, result_of, result_on
     from fusiest.mapper.stacks.depth_first import stack_tree
     from fusiest.mapper.stacks.layer_nests import LayerNest
     from fusiest.mapper.stacks.stack_plans import StackPlan, features, image_variables, plans_of_stack
@@ -31,7 +31,7 @@ __all__ = [
     "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "can_have_windows", "checked_mapping",
     "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
     "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
-    "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_on", "run", "spec_and_hash", "stack_tree",
+    "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_of", "result_on", "run", "spec_and_hash", "stack_tree",
     "usual_windows", "worth_windows",
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from fusiest.base.objective import aim_of
 from fusiest.mapper import Result
 from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.file.guided import run_guided
-from fusiest.sweeps.file.parameters import Figure
+from fusiest.sweeps.file.parameters import Figure, with_unit
 from fusiest.sweeps.file.sweepfile import COLUMNS, SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
 from fusiest.sweeps.reuse.windowing import run_options, windows_of
 from fusiest.sweeps.runs.children import Children
@@ -24,6 +24,7 @@ from fusiest.sweeps.runs.cluster import ClusterHands
 from fusiest.sweeps.runs.dask_worker import RunLimits
 from fusiest.sweeps.runs.driver import Driver, run_all
 from fusiest.sweeps.store.store import RunRow, Store
+from fusiest.sweeps.store.verify import row_complaint
 from fusiest.sweeps.views.answers import Answer, Counts, Reuse
 from fusiest.sweeps.views.best_designs import (
     DesignFigures,
@@ -80,6 +81,9 @@ class Sweep:
             self.store.close()
             raise
         self.answers: list[Answer] = []
+        self._answers: dict[tuple[int, str], Answer] = {}
+        """By a design's number and a workload's label."""
+        self._confirmed_keys: set[tuple[int, str]] = set()
         self._going: Iterator[Answer] | None = None
         self.watch: Callable[[], None] = lambda: None
         """Called now and then while the sweep runs."""
@@ -121,6 +125,7 @@ class Sweep:
         except StopIteration:
             return None
         self.answers.append(answer)
+        self._answers[answer.design.number, answer.workload.label] = answer
         return answer
 
     def _run(self) -> Iterator[Answer]:
@@ -152,6 +157,7 @@ class Sweep:
         """Begin again from the store: what was finished is known."""
         self.close_hands()
         self.driver, self.answers, self._going = self._new_driver(), [], None
+        self._answers, self._confirmed_keys = {}, set()
         return self.run()
 
     def close_hands(self) -> None:
@@ -176,21 +182,27 @@ class Sweep:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     def table(self) -> DataTable:
-        """A row per design and workload: parameters, area, what became of it, and its costs."""
-        names = self.driver.designs.grid.names
-        columns = (COLUMNS[0], *names, *COLUMNS[1:])
-        rows = []
-        for answer in sorted(
-            self._all_answers(), key=lambda a: (a.design.number, self._labels().index(a.workload.label))
-        ):
-            row = answer.row
-            edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
-            area = float(self.area(answer.design)) if row.family else None
-            windows = self.windows(answer.design, answer.workload) if row.family else ""
-            values = (answer.design.values[name] for name in names)
-            rows.append((answer.design.number, *values, area, answer.workload.label, answer.how, row.status, row.energy,
-                         row.latency, edp, row.gap, windows, row.cpu_seconds, row.reason))  # fmt: skip
-        return DataTable(columns, rows)
+        """A row per design and workload: parameters, area, what became of it, and its costs.
+
+        Energy (joules), latency (seconds) and EDP are those of one run of the workload, which runs `n_instances` times.
+        """
+        order = {label: i for i, label in enumerate(self._labels())}
+        answers = sorted(self._all_answers(), key=lambda a: (a.design.number, order[a.workload.label]))
+        columns: list[tuple[str, Sequence[object]]] = [(COLUMNS[0], [a.design.number for a in answers])]
+        for name in self.driver.designs.grid.names:
+            columns.append(with_unit(name, [a.design.values[name] for a in answers]))
+        rows = [self._figures_of(answer) for answer in answers]
+        columns += [(name, [row[i] for row in rows]) for i, name in enumerate(COLUMNS[1:])]
+        return DataTable(tuple(name for name, _ in columns), list(zip(*(values for _, values in columns), strict=True)))
+
+    def _figures_of(self, answer: Answer) -> tuple[object, ...]:
+        """A row of the table, without design and parameters."""
+        row, workload = answer.row, answer.workload
+        edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
+        area = float(self.area(answer.design)) if row.family else None
+        windows = self.windows(answer.design, workload) if row.family else ""
+        return (area, workload.label, workload.n_instances, answer.how, row.status, row.energy, row.latency, edp, row.gap,
+                windows, row.cpu_seconds, row.reason)  # fmt: skip
 
     def _all_answers(self) -> list[Answer]:
         self.run() if self._going is None else None
@@ -223,13 +235,37 @@ class Sweep:
 
     def front(self, *names: str) -> list[DesignFigures]:
         """Designs that no other dominates in these figures: energy, latency, edp, area."""
-        return front_of(self.designs(), names or ("energy", "latency", "area"))
+        return self._confirmed(front_of(self.designs(), names or ("energy", "latency", "area")))
 
     def best(self, minimize: str | None = None, subject_to: Sequence[str] = ()) -> list[DesignFigures]:
         """The best design, as a list of one or none; what the file asks for if nothing is said."""
         want = self.wanted if minimize is None else Wanted(minimize, tuple(subject_to))
         self._check_wanted(want)
-        return best_designs(self.designs(), want)
+        return self._confirmed(best_designs(self.designs(), want))
+
+    def _confirmed(self, designs: list[DesignFigures]) -> list[DesignFigures]:
+        """These designs, once what the store says of each is confirmed: its mapping is evaluated on the design."""
+        for figures in designs:
+            for workload in self.file.workloads:
+                key = figures.design.number, workload.label
+                answer = self._answers[key]
+                if answer.how != "searched" and key not in self._confirmed_keys:
+                    self._confirm(answer)
+                    self._confirmed_keys.add(key)
+        return designs
+
+    def _confirm(self, answer: Answer) -> None:
+        wrong = row_complaint(self.store, answer.row)
+        try:
+            if not wrong:
+                self.result(answer.design, answer.workload.label)
+        except FusiestError as error:
+            wrong = str(error)
+        if wrong:
+            raise FusiestError(
+                f"{self.store.folder}: run {answer.row.hash[:12]} ({answer.workload.label} on {answer.design}): {wrong}; "
+                f"'fusiest store gc {self.store.folder}' removes such runs, --no-reuse known does all runs again"
+            )
 
     def _check_wanted(self, want: Wanted) -> None:
         check_wanted(want, self.driver.designs.grid.names, self._labels())
@@ -261,9 +297,8 @@ class Sweep:
         from fusiest.mapper import made_now, result_on
 
         on_design, work = self._design(design), self._workload(workload)
-        answer = next(
-            (a for a in self._all_answers() if a.design.number == on_design.number and a.workload is work), None
-        )
+        self._all_answers()
+        answer = self._answers.get((on_design.number, work.label))
         if answer is None:
             raise FusiestError(f"there is no answer for {work.label} on {on_design}")
         document = self.store.document(answer.row) if answer.row.found else None

@@ -25,26 +25,27 @@ def sweep_parts(
     designs: Sequence[DesignFigures],
     best: Sequence[DesignFigures],
     words: str,
+    edp: str = "EDP",
 ) -> list[Part]:
-    """Counts, failures by kind, and the best."""
+    """Counts, failures by kind, and the best. `edp`: the heading of energy-delay products."""
     parts: list[Part] = [Text(f"{counts.finished:,} of {counts.total:,} runs: {counts}", "bold")]
     reasons = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
     for (status, reason), count in reasons.most_common(_MOST):
         parts.append(Text(f"  {count:,} {status}" + (f": {reason}" if reason else ""), "yellow"))
     if unproven := unproven_words(answers):
         parts.append(Text(f"  {unproven}", "yellow"))
-    parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST])]
+    parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST], edp)]
     if len(best) > _MOST:
         parts.append(f"… and {len(best) - _MOST:,} more: --table has all")
     return parts
 
 
-def designs_grid(designs: Sequence[DesignFigures]) -> Part:
+def designs_grid(designs: Sequence[DesignFigures], edp: str = "EDP") -> Part:
     """A row per design."""
     if not designs:
         return "none"
     names = list(designs[0].design.values)
-    table = grid(*(f">{name}" for name in names), ">energy", ">latency", ">EDP", "?>area")
+    table = grid(*(f">{name}" for name in names), ">energy", ">latency", f">{edp}", "?>area")
     for figures in designs:
         values = (_value(figures.design.values[name]) for name in names)
         table.add(*values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), area(figures.area))
@@ -59,9 +60,9 @@ def status_parts(state: Mapping[str, Any]) -> list[Part]:
     """What a sweep last said, and whether it still runs."""
     if not state:
         return ["this store knows nothing of this sweep"]
-    fields = {name: state[name] for name in Counts.__dataclass_fields__ if name in state}
-    counts = Counts(**fields)
-    ago = time.time() - float(state.get("time", 0))
+    numbers: dict[str, Any] = {name: value for name, value in state.items() if isinstance(value, (int, float))}
+    counts = Counts(**{name: value for name, value in numbers.items() if name in Counts.__dataclass_fields__})
+    ago = time.time() - numbers.get("time", 0.0)
     alive = ago < _QUIET_SECONDS and counts.finished < counts.total
     where = f"process {state.get('pid')} on {state.get('host')}, {hours(max(0.0, ago))} ago"
     if counts.finished >= counts.total:

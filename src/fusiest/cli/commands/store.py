@@ -46,8 +46,12 @@ def store_command(
             echo(f"{store}: {runs:,} runs and {files:,} files removed")
         elif task == "merge":
             for other in others or []:
+                refused: list[str] = []
                 with Store(other, create=False) as origin:
-                    echo(f"{other}: {merge_stores(target, origin):,} runs taken over")
+                    count = merge_stores(target, origin, refused)
+                for line in refused:
+                    echo(f"{other}: {line}")
+                echo(f"{other}: {count:,} runs taken over" + (f", {len(refused):,} left out" if refused else ""))
         else:
             folder = (others or [""])[0]
             echo(f"{folder}: {export_store(target, folder):,} runs")

@@ -17,7 +17,7 @@ import typer
 
 from fusiest.base import interrupt
 from fusiest.base.errors import Interrupted, Source, SpecError, check_known
-from fusiest.base.files import write_atomically
+from fusiest.base.files import make_folder, write_atomically
 from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, flag, option, read_size
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
@@ -255,12 +255,13 @@ def _most_reports(text: str) -> int | None:
 
 
 def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | None) -> None:
+    from fusiest.sweeps import edp_name
     from fusiest.terminal import sweep_parts
 
     with interrupt.deferred(), Deliveries(table, report) as deliveries:
-        designs = sweep.designs()
+        designs, name = sweep.designs(), edp_name(sweep.file.workloads)
         with deliveries.delivery():
-            present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words))
+            present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words, name))
             if words := sweep.without_windows():
                 echo(words)
         if table is not None:
@@ -279,7 +280,7 @@ def _write_report(sweep: Sweep, file: str, most: int | None) -> None:
     links: dict[int, dict[str, str]] = {}
     for entry in in_view(sweep)[:most]:
         interrupt.check()
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         for workload in sweep.file.workloads:
             name = f"{entry.design.number}_{workload.label}.html"
             title = f"{workload.label} on design {entry.design.number}: {entry.design}"

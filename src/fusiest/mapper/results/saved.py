@@ -38,6 +38,11 @@ def load_result(path: str | Path) -> Result:
     document = read_document(file)
     if document["format"] != RESULT:
         raise FusiestError(f"{file}: not a result of {WRITERS[RESULT]} but {document['format']}")
+    return result_of(file, document)
+
+
+def result_of(file: str, document: dict[str, Any]) -> Result:
+    """The result in a document, with all its mappings. `file`: what messages call it."""
     return _result(file, document, list_of(file, document, "mappings"))
 
 
@@ -54,7 +59,7 @@ def load_any(path: str | Path) -> Result:
     document = read_document(file)
     if document["format"] == EVALUATION:
         return _evaluation(file, document)
-    return _result(file, document, list_of(file, document, "mappings"))
+    return result_of(file, document)
 
 
 def load_best(path: str | Path, by: str | None) -> Chosen:
@@ -116,8 +121,14 @@ def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping,
 
 
 def result_on(spec: Spec, document: dict[str, Any], provenance: Provenance) -> Result:
-    """A result whose mappings are optimal on this spec, too, as a result of its own."""
-    return _with("result", document, spec, [mapping for mapping, _ in mappings_on(spec, document)], provenance)
+    """A result whose mappings are optimal on this spec, too, at the same costs, as a result of its own."""
+    mappings = []
+    for mapping, costs in mappings_on(spec, document):
+        for name, cost in costs.items():
+            if not math.isclose(getattr(mapping, name), cost, rel_tol=CLOSE):
+                raise FusiestError(f"its result says {name} {cost}, but the mapping costs {getattr(mapping, name)}")
+        mappings.append(mapping)
+    return _with("result", document, spec, mappings, provenance)
 
 
 def _spec(file: str, document: dict[str, Any]) -> Spec:

@@ -117,9 +117,9 @@ def write_in_place(lowered: Lowered) -> None:
 
     `A[c] = X[c]`, `T[C: c + 64] = A[c]`  →  `T[C: c + 64] = X[c]`; other readers of A read T there.
     """
-    outgoing = lowered.outgoing()
+    outgoing, producers, readers = lowered.outgoing(), lowered.producers(), lowered.readers()
+    gone: set[NetEinsum] = set()
     for move in [einsum for einsum in lowered.einsums if einsum.move]:
-        producers, readers = lowered.producers(), lowered.readers()
         source = move.reads[0].tensor
         other_uses = [use for use in readers[source] if use[0] is not move]
         if (
@@ -129,15 +129,21 @@ def write_in_place(lowered: Lowered) -> None:
             or not _fits(move, producers[source], producers)
         ):
             continue
-        if any(_waits(lowered, reader, set(producers[move.output.tensor]) - {move}) for reader, _ in other_uses):
+        target = move.output.tensor
+        if other_uses and _waits(readers, [reader for reader, _ in other_uses], set(producers[target]) - {move}):
             continue
         places = _places(move)
         for maker in producers[source]:
-            maker.output = NetAccess(move.output.tensor, _moved(maker.output.index, places, move))
+            maker.output = NetAccess(target, _moved(maker.output.index, places, move))
             maker.nodes.append(move.node)
         for _, access in other_uses:
-            access.tensor, access.index = move.output.tensor, _moved(access.index, places, move)
-        lowered.einsums.remove(move)
+            access.tensor, access.index = target, _moved(access.index, places, move)
+        producers[target].remove(move)
+        producers[target] += producers.pop(source)
+        del readers[source]
+        readers.setdefault(target, []).extend(other_uses)
+        gone.add(move)
+    lowered.einsums = [einsum for einsum in lowered.einsums if einsum not in gone]
     _tell(lowered)
 
 
@@ -159,10 +165,13 @@ def _shared(makers: Sequence[NetEinsum]) -> set[Axis]:
     return {rank for rank in ranks if any(maker.output.index[rank].alone is None for maker in makers)}
 
 
-def _waits(lowered: Lowered, reader: NetEinsum, makers: set[NetEinsum]) -> bool:
-    """Whether one of these makers depends on a reader."""
-    readers = lowered.readers()
-    after = reached([reader], lambda einsum: [user for user, _ in readers.get(einsum.output.tensor, [])])
+def _waits(
+    readers: Mapping[NetTensor, Sequence[tuple[NetEinsum, NetAccess]]],
+    users: Sequence[NetEinsum],
+    makers: set[NetEinsum],
+) -> bool:
+    """Whether one of these makers depends on one of these users."""
+    after = reached(users, lambda einsum: [user for user, _ in readers.get(einsum.output.tensor, [])])
     return not after.isdisjoint(makers)
 
 

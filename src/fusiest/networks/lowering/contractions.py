@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ from fusiest.networks.lowering.views import laid
 
 SPACE = ("o", "p", "q")
 KERNEL = ("t", "r", "s")
+MAX_OPERANDS, MAX_LABELS = 256, 60
+"""Most operands and indices of an Einsum of ONNX, whose indices are letters."""
 _PASSED = ("Identity", "Reshape", "Cast", "Dropout")
 
 
@@ -41,16 +44,16 @@ class Sliding:
     strides: Sequence[int]
     dilations: Sequence[int]
     before: Sequence[int]
+    after: Sequence[int]
     outputs: Sequence[int]
 
     def subscripts(self) -> list[Subscript]:
         """Of the image axes: p alone where the window is one element, in step."""
         subscripts: list[Subscript] = []
-        for i, (kernel, stride, dilation, before) in enumerate(
-            zip(self.kernel, self.strides, self.dilations, self.before, strict=True)
-        ):
+        axes = zip(self.kernel, self.strides, self.dilations, self.before, self.after, strict=True)
+        for i, (kernel, stride, dilation, before, after) in enumerate(axes):
             terms = ((f"p{i}", stride),) + (((f"r{i}", dilation),) if kernel > 1 else ())
-            subscripts.append(f"p{i}" if (kernel, stride, before) == (1, 1, 0) else Window(terms, -before))
+            subscripts.append(f"p{i}" if (kernel, stride, before, after) == (1, 1, 0, 0) else Window(terms, -before))
         return subscripts
 
     def sizes(self) -> dict[str, int]:
@@ -74,9 +77,9 @@ class Sliding:
 def sliding(node: GraphNode, kernel: Sequence[int], outputs: Sequence[int]) -> Sliding:
     """The window that a node's attributes describe; `pads` are resolved by the reader."""
     n = len(kernel)
-    return Sliding(
-        kernel, node.get("strides", [1] * n), node.get("dilations", [1] * n), node.get("pads", [0] * 2 * n)[:n], outputs
-    )
+    pads = node.get("pads", [0] * 2 * n)
+    strides, dilations = node.get("strides", [1] * n), node.get("dilations", [1] * n)
+    return Sliding(kernel, strides, dilations, pads[:n], pads[n:], outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +318,10 @@ def equation(text: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str
     inputs = left.split(",")
     if len(inputs) != len(ranks):
         raise Unfit("its equation has another number of operands")
+    if len(inputs) > MAX_OPERANDS:
+        raise Unfit(f"more than {MAX_OPERANDS} operands")
+    if len(set(left)) > MAX_LABELS:
+        raise Unfit(f"more than {MAX_LABELS} indices")
     most = max(
         (rank - len(term.replace("...", "")) for term, rank in zip(inputs, ranks, strict=True) if "..." in term),
         default=0,
@@ -333,6 +340,6 @@ def equation(text: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str
     terms = [labels(term, rank) for term, rank in zip(inputs, ranks, strict=True)]
     if arrow:
         return terms, labels(right, None)
-    used = [label for term in terms for label in term]
-    once = sorted(label for label in set(used) if used.count(label) == 1 and not label.isdigit())
+    used = Counter(label for term in terms for label in term)
+    once = sorted(label for label, count in used.items() if count == 1 and not label.isdigit())
     return terms, [str(i) for i in range(most)] + once

@@ -52,6 +52,7 @@ def _on_images(slide: Sliding, image: Sequence[int]) -> Sliding:
         replaced(slide.strides, 1),
         replaced(slide.dilations, 1),
         replaced(slide.before, 0),
+        replaced(slide.after, 0),
         slide.outputs,
     )
 

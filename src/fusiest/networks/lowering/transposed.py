@@ -32,8 +32,6 @@ class _Transposed:
     x: View
     w: View
     slide: Sliding
-    after: Sequence[int]
-    """Padding behind each image axis."""
     shape: Sequence[int]
 
     @property
@@ -42,7 +40,7 @@ class _Transposed:
 
     def in_blocks(self, i: int) -> bool:
         """Whether windows lie side by side along an image axis, and nothing is cropped."""
-        kernel, pads = self.slide.kernel[i], (self.slide.before[i], self.after[i])
+        kernel, pads = self.slide.kernel[i], (self.slide.before[i], self.slide.after[i])
         side_by_side = kernel == self.slide.strides[i] and pads == (0, 0)
         return side_by_side and self.slide.outputs[i] == self.x.shape[3 + i] * kernel
 
@@ -53,11 +51,10 @@ def transposed_convolution(lowering: Lowering, node: GraphNode) -> None:
     x, w = lowering.view(node.inputs[0]), lowering.view(node.inputs[1])
     shape = lowering.shape(node.outputs[0])
     groups, n = int(node.get("group", 1)), len(x.axes) - 2
-    pads = node.get("pads", [0] * 2 * n)
     x = laid(x, [x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]])
     w = laid(w, [groups, w.shape[0] // groups, *w.shape[1:]])
     slide = sliding(node, w.shape[3:], shape[2:])
-    whole = _Transposed(node, x, w, slide, pads[n:], shape)
+    whole = _Transposed(node, x, w, slide, shape)
     if all(slide.strides[i] == 1 or whole.in_blocks(i) for i in range(n)):
         lowering.define(node, finished(lowering, node, laid(_in_one(lowering, whole), shape), 1))
     else:
@@ -125,7 +122,7 @@ def _in_phases(lowering: Lowering, whole: _Transposed) -> View:
 def _one_phase(
     lowering: Lowering, whole: _Transposed, phases: Sequence[_Phase], places: Sequence[int], number: int
 ) -> View:
-    slide = Sliding([len(phase.taps) for phase in phases], [1] * len(phases), whole.slide.dilations, (), places)
+    slide = Sliding([len(phase.taps) for phase in phases], [1] * len(phases), whole.slide.dilations, (), (), places)
     batch, g, c, k = whole.labels
     image = [
         Window(((f"p{i}", 1),) + (((f"r{i}", -slide.dilations[i]),) if slide.window[i] else ()), phase.shift)

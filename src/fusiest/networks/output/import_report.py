@@ -11,10 +11,13 @@ from typing import Any
 from fusiest.networks.graph.graph import GraphNode, reached
 from fusiest.networks.lowering.lower import CutValue, Fate
 from fusiest.networks.lowering.tensors import NetEinsum, NetTensor
+from fusiest.networks.output.node_macs import node_macs
 from fusiest.networks.output.readable_names import NetNames
 from fusiest.networks.passes.lowered import Lowered
 
 MOST_CUTS = 10
+_LARGEST = 10**300
+"""Beyond this, a product of sizes is no number that a computer shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ class ImportReport:
     """Nodes at which values go through the outermost memory, and why."""
     cut_macs: int
     """Multiply-accumulates of Einsums that read what a cut gives or make what it takes."""
+    lost_macs: int
+    """Multiply-accumulates of nodes that are cut, by their shapes: no Einsum counts them."""
+    uncounted: int
+    """Cut nodes whose multiply-accumulates are not known."""
     cut_values: int
     """Values that cuts send to the outermost memory and take from it."""
     values: int
@@ -56,11 +63,17 @@ class ImportReport:
             "parameters": self.parameters,
             "einsums": self.einsums,
             "cuts": len(self.cuts),
-            "cut_share_of_macs": self.cut_macs / self.macs if self.macs else 0.0,
+            "cut_share_of_macs": self._share(self.cut_macs + self.lost_macs),
+            "lost_share_of_macs": self._share(self.lost_macs),
+            "cut_nodes_of_unknown_macs": self.uncounted,
             "cut_share_of_values": self.cut_values / self.values if self.values else 0.0,
             "notes": list(self.notes),
             "nodes": [asdict(node) for node in self.nodes],
         }
+
+    def _share(self, macs: int) -> float:
+        """Of the multiply-accumulates of the network, also of those in cuts."""
+        return macs / max(self.macs + self.lost_macs, 1)
 
     def summary(self) -> list[str]:
         """The figures, in lines."""
@@ -74,10 +87,10 @@ class ImportReport:
             f"of {len(self.nodes):,} nodes, {fates}",
         ]
         if self.cuts:
-            macs = self.cut_macs / self.macs if self.macs else 0.0
+            unknown = f", and those of {self.uncounted:,} cut nodes that fusiest cannot count" if self.uncounted else ""
             lines.append(
-                f"next to cuts: {macs:.1%} of the multiply-accumulates; through them go "
-                f"{self.cut_values / max(self.values, 1):.1%} of the values"
+                f"lost in cuts: {self._share(self.lost_macs):.1%} of the multiply-accumulates{unknown}; next to cuts: "
+                f"{self._share(self.cut_macs):.1%}; through cuts go {self.cut_values / max(self.values, 1):.1%} of the values"
             )
             lines += [f"cut at {cut.operator} {cut.name}: {cut.detail}" for cut in self.cuts[:MOST_CUTS]]
             if len(self.cuts) > MOST_CUTS:
@@ -103,7 +116,7 @@ def amount(number: int) -> str:
     """
     for factor, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= factor:
-            return f"{number / factor:.4g} {letter}"
+            return f"{min(number, _LARGEST) / factor:.4g} {letter}"
     return str(number)
 
 
@@ -113,7 +126,8 @@ def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
     vectors = [e for e in lowered.einsums if not e.macs and not e.copy]
     cuts = [cut for cut in lowered.cuts if not cut.cache]
     crossing = dict.fromkeys([c.tensor for c in cuts] + [v.tensor for c in cuts for v in c.sent])
-    tensors = dict.fromkeys(a.tensor for e in lowered.einsums for a in (*e.reads, e.output))
+    tensors = dict.fromkeys([a.tensor for e in lowered.einsums for a in (*e.reads, e.output)] + list(crossing))
+    lost = list(_lost_macs(lowered))
     near = [e for e in macs if any(a.tensor in crossing for a in (*e.reads, e.output))]
     return ImportReport(
         network=lowered.lowering.graph.name,
@@ -124,10 +138,20 @@ def report_on(lowered: Lowered, names: NetNames) -> ImportReport:
         nodes=tuple(_fates(lowered, names)),
         cuts=tuple(_cuts(lowered)),
         cut_macs=sum(e.points for e in near),
+        lost_macs=sum(count for count in lost if count is not None),
+        uncounted=lost.count(None),
         cut_values=sum(map(_values, crossing)),
         values=sum(map(_values, tensors)),
         notes=tuple(lowered.lowering.notes),
     )
+
+
+def _lost_macs(lowered: Lowered) -> Iterator[int | None]:
+    """Multiply-accumulates of each node that is cut and became no Einsum."""
+    kept = {node for einsum in lowered.einsums for node in (einsum.node, *einsum.nodes)}
+    for node in dict.fromkeys(cut.node for cut in lowered.cuts if not cut.cache):
+        if node not in kept:
+            yield node_macs(lowered.lowering.graph, node)
 
 
 def _values(tensor: NetTensor) -> int:

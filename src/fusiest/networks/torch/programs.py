@@ -7,7 +7,6 @@ needed for it. Weights are never read.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
+from fusiest.base.jsontext import read_json
 from fusiest.networks.graph.graph import equal_share
 from fusiest.networks.import_options import MAX_SIZE
 from fusiest.spec import check_regular
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 MAX_CALLS = 50_000
-MAX_JSON = 2**29
+MAX_JSON = 2**27
 MAX_EXPRESSION = 1000
 _FLOATING = frozenset([6, 7, 8, 13, 29, 30, 31, 32])
 """Codes of types in files: half, float, double, bfloat16, and those of 8 bits."""
@@ -84,7 +84,7 @@ def load_program(path: str, dims: Mapping[str, int]) -> TorchProgram:
 def parse_program(content: bytes, path: str, dims: Mapping[str, int]) -> TorchProgram:
     """The description of a graph, as files have it; one line where it is none."""
     try:
-        return _FileReader(path, json.loads(content), dims).program
+        return _FileReader(path, read_json(content), dims).program
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         raise SpecError(f"{path}: no program of torch.export: {shown(repr(error))}") from None
 

@@ -29,7 +29,7 @@ const KNOWN = new Map([...DATA.designs, ...DATA.best].map((design) => [design.nu
 function choose(number) {
   const design = KNOWN.get(number), reports = Object.values(DATA.reports[number] || {});
   const facts = design ? [...DATA.parameters.map((name, i) => [name, String(design.values[i])]), ["energy", quantity(design.energy, "J")],
-    ["latency", quantity(design.latency, "s")], ["EDP", quantity(design.edp, "Js")], ["area", area(design.area)]] : [];
+    ["latency", quantity(design.latency, "s")], [DATA.edp_name, quantity(design.edp, "Js")], ["area", area(design.area)]] : [];
   byId("chosen").hidden = false;
   byId("chosen").replaceChildren(
     el("h3", {}, `Design ${number}`),
@@ -47,7 +47,7 @@ function cells(design) {
 }
 
 function drawTables() {
-  const head = ["design", ...DATA.parameters, "energy", "latency", "EDP", "area", "reports"];
+  const head = ["design", ...DATA.parameters, "energy", "latency", DATA.edp_name, "area", "reports"];
   byId("facts").replaceChildren(...DATA.facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   fill("best", head, DATA.best.map(cells));
   fill("workloads", ["workload", "its best design", ...DATA.parameters, "energy", "latency"],
@@ -64,10 +64,12 @@ function node(tag, attributes, ...children) {
   return made;
 }
 
-/** Parallel coordinates: an axis per parameter and figure, a line per design. */
+/** Parallel coordinates: an axis per parameter and figure, a line per design; as wide as the page, however many axes. */
 function drawParallel() {
-  const axes = DATA.parallel, room = Math.max(120, ...axes.map((axis) => 7.5 * axis.name.length + 12));
-  const width = Math.max(360, room * axes.length), height = 260, top = 34, bottom = height - 30;
+  const axes = DATA.parallel.map((axis) => ({ ...axis, words: axis.name.split(/(?<=\.)/) }));
+  const longest = (axis) => Math.max(...[...axis.words, axis.low, axis.high].map((text) => text.length));
+  const room = Math.max(90, ...axes.map((axis) => 7 * longest(axis) + 12)), rows = Math.max(...axes.map((axis) => axis.words.length));
+  const width = Math.max(byId("parallel").clientWidth, room * axes.length), top = 22 + 14 * rows, bottom = top + 196, height = bottom + 30;
   const at = (i) => room / 2 + (i * (width - room)) / Math.max(1, axes.length - 1);
   const y = (share) => bottom - share * (bottom - top);
   const lines = DATA.lines.map((line, rank) => node("polyline", {
@@ -78,11 +80,12 @@ function drawParallel() {
   lines.forEach((line, i) => line.addEventListener("click", () => choose(DATA.lines[lines.length - 1 - i].number)));
   const posts = axes.flatMap((axis, i) => [
     node("line", { x1: at(i), x2: at(i), y1: top, y2: bottom, stroke: "currentColor", "stroke-opacity": 0.4 }),
-    node("text", { x: at(i), y: top - 20, "text-anchor": "middle", fill: "currentColor", "font-size": 12 }, axis.name),
+    ...axis.words.map((text, line) => node("text", { x: at(i), y: top - 20 - 14 * (axis.words.length - 1 - line), "text-anchor": "middle",
+      fill: "currentColor", "font-size": 12 }, text)),
     node("text", { x: at(i), y: top - 6, "text-anchor": "middle", fill: "currentColor", "font-size": 11 }, axis.high),
     node("text", { x: at(i), y: bottom + 16, "text-anchor": "middle", fill: "currentColor", "font-size": 11 }, axis.low)]);
   byId("parallel").replaceChildren(node("svg", {
-    viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Parallel coordinates of the designs",
+    viewBox: `0 0 ${width} ${height}`, style: "width: 100%; height: auto", role: "img", "aria-label": "Parallel coordinates of the designs",
   }, ...lines, ...posts));
 }
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fusiest.base.errors import FusiestError, shown
+from fusiest.base.jsontext import read_json
 from fusiest.base.objective import OBJECTIVES, aim_of
 from fusiest.spec.reading.textfile import text_of_file
 
 RESULT, EVALUATION = "fusiest-result/1", "fusiest-evaluation/1"
 WRITERS = {RESULT: "fusiest map --json", EVALUATION: "fusiest evaluate --json"}
 MAX_RESULT_BYTES = 500_000_000
+MAX_RESULT_VALUES = 20_000_000
 
 
 def read_document(file: str) -> dict[str, Any]:
     """The JSON of a result or an evaluation."""
     text = text_of_file(file, MAX_RESULT_BYTES)
     try:
-        document = json.loads(text)
-    except RecursionError:
-        raise FusiestError(f"{file}: not JSON that fusiest wrote: nested too deeply") from None
+        document = read_json(text, MAX_RESULT_VALUES)
     except ValueError as error:
         raise FusiestError(f"{file}: not JSON: {error}") from None
     kind = document.get("format") if isinstance(document, dict) else None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusiest.base.errors import Located, SpecError, did_you_mean, shown
+from fusiest.base.units import quantity, read_quantity
+from fusiest.show import bits, si
 from fusiest.spec import (
     CONSTANTS,
     Attributed,
@@ -34,6 +36,8 @@ MOST_VALUES = 1_000_000
 """Of one parameter."""
 SCALES = ("linear", "log2", "log10")
 _CLOSE = 1e-9
+_MANY = 1e6
+_FIELD_UNITS = {"size": "bit", "throughput": "/s", "energy": "J", "latency": "s", "leak_power": "W", "area": "m²"}
 _LARGEST = 1e150
 """End of a range: so large, differences and ratios are still numbers."""
 
@@ -92,6 +96,68 @@ def _value(tied: TiedParameter, values: Mapping[str, ParameterValue]) -> Paramet
     if not isinstance(result, (int, float, str)):
         raise SpecError(f"parameter {tied.name}: '{shown(tied.text)}' is neither a number nor text", tied.text)
     return result
+
+
+def number_of_value(value: object) -> float | None:
+    """A parameter's value as a number, its unit taken in; None if it is a mere word.
+
+    >>> number_of_value(64), number_of_value("1 KiB"), number_of_value("flat")
+    (64.0, 8192.0, None)
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return quantity(value) if isinstance(value, str) else None
+
+
+def in_order(value: object) -> tuple[bool, float, str]:
+    """For sorting values: numbers, with units or without, then words."""
+    number = number_of_value(value)
+    return number is None, number or 0.0, str(value)
+
+
+def with_unit(name: str, values: Sequence[object]) -> tuple[str, Sequence[object]]:
+    """A column of values: quantities of one kind as numbers, with their unit in the column's name.
+
+    >>> with_unit("Buffer.size", ["128 KiB", "1 MiB"])
+    ('Buffer.size (B)', [131072.0, 1048576.0])
+    >>> with_unit("Rows", [4, 8])
+    ('Rows', [4, 8])
+    """
+    read = [read_quantity(value) if isinstance(value, str) else None for value in values]
+    units = {found.unit.dimension if found is not None else "" for found in read}
+    if len(units) != 1 or "" in units:
+        return name, values
+    unit = units.pop()
+    shown_unit, scale = (unit.replace("bit", "B", 1), 0.125) if unit.startswith("bit") else (unit, 1.0)
+    return f"{name} ({shown_unit})", [scale * found.value for found in read if found is not None]
+
+
+def unit_of(name: str, value: object) -> str:
+    """The unit of a parameter's value: what its text says, or what its field counts; empty if neither is known.
+
+    >>> unit_of("Buffer.size", 8192), unit_of("DRAM.read.throughput", 1e9), unit_of("ROWS", "64 KiB"), unit_of("ROWS", 4)
+    ('bit', '/s', 'bit', '')
+    """
+    if isinstance(value, str):
+        read = read_quantity(value)
+        return read.unit.dimension if read is not None else ""
+    return _FIELD_UNITS.get(name.rpartition(".")[2], "") if "." in name else ""
+
+
+def value_text(name: str, value: object) -> str:
+    """A parameter's value with its unit, as people read it.
+
+    >>> value_text("Buffer.size", 8192), value_text("DRAM.read.throughput", 1e11), value_text("ROWS", 1e12)
+    ('1 KiB', '100 G/s', '1 T')
+    """
+    if isinstance(value, (str, bool)) or not isinstance(value, (int, float)):
+        return str(value)
+    unit = unit_of(name, value)
+    if unit == "bit":
+        return bits(value)
+    if unit or abs(value) >= _MANY:
+        return si(value, unit).rstrip()
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:

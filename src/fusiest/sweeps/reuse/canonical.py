@@ -61,7 +61,8 @@ class RunForm:
 
     def nowhere_worse(self, other: RunForm) -> bool:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
-        return self.family == other.family and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
+        same = self.family == other.family and len(self.figures) == len(other.figures)
+        return same and all(a >= b for a, b in zip(self.figures, other.figures, strict=True))
 
     def size_to_watch(self, others: Iterable[RunForm]) -> str:
         """The memory by whose smaller sizes alone others differ from this one, most of them; empty if they are too few for it to pay."""

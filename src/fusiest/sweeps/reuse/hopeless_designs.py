@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.file.parameters import Figure
 from fusiest.sweeps.file.sweepfile import FIGURES, SweptWorkload, Wanted
 from fusiest.sweeps.reuse.design_bounds import LeastCosts
-from fusiest.sweeps.views.best_designs import DesignFigures, allowed, score
+from fusiest.sweeps.views.best_designs import DesignFigures, allowed, preference, score
 
 _SAME = 1 - 1e-11
 """Sums that are so close, relatively, are the same."""
@@ -37,6 +38,8 @@ class Pruner:
     want: Wanted
     designs: list[DesignFigures] = field(default_factory=list)
     best: float = float("inf")
+    leader: tuple[object, ...] = ()
+    """The `preference` of the best design, of those that are equally good."""
 
     @property
     def useful(self) -> bool:
@@ -48,9 +51,15 @@ class Pruner:
         if not allowed(figures, self.want):
             return
         if self.want.minimize is not None:
-            self.best = min(self.best, score(figures, self.want))
+            self._lead(score(figures, self.want), preference(figures))
         else:
             self.designs.append(figures)
+
+    def _lead(self, value: float, place: tuple[object, ...]) -> None:
+        same = math.isclose(value, self.best, rel_tol=1 - _SAME)
+        if (same and place < self.leader) or (not same and value < self.best):
+            self.leader = place
+        self.best = min(self.best, value)
 
     def least_score(self, least: DesignFigures) -> float:
         """What designs are ordered by."""
@@ -60,7 +69,7 @@ class Pruner:
     def reason(self, least: DesignFigures, ties: bool = False) -> str | None:
         """Why a design that takes at least this cannot be what is asked for; None if it can.
 
-        `ties`: nor one that may be as good as what is known, but no better.
+        `ties`: nor one that may be as good as what is known, but no better, and that comes later in `preference`.
         """
         for text in self.want.subject_to:
             if not names_in(text) & set(OBJECTIVES):
@@ -70,13 +79,15 @@ class Pruner:
                 return f"not {text}: it takes {_left_side(text, least):.4g} at least"
         if self.want.minimize in OBJECTIVES:
             value = float(getattr(least, str(self.want.minimize)))
-            if value > self.best or (ties and value >= self.best * _SAME):
+            later = ties and value >= self.best * _SAME and self.leader < preference(least)
+            if value * _SAME > self.best or later:
                 return f"{self.want.minimize} is {value:.4g} at least, and {self.best:.4g} is known"
         if self.want.pareto:
             costs = [float(getattr(least, name)) for name in self.want.pareto]
             for other in self.designs:
                 rival = [float(getattr(other, name)) for name in self.want.pareto]
-                if all(a * _SAME <= b for a, b in zip(rival, costs, strict=True)) if ties else _dominates(rival, costs):
+                tie = ties and preference(other) < preference(least)
+                if all(a * _SAME <= b for a, b in zip(rival, costs, strict=True)) if tie else _dominates(rival, costs):
                     return f"{other.design} is better in {', '.join(self.want.pareto)}"
         return None
 

@@ -27,6 +27,8 @@ STARTING_SECONDS = 600.0
 """What a child may take to start, on top: that is not the task's time."""
 READY = "ready"
 CALLED = "fusiest.sweeps.runs.attempt:attempt"
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The environment variable that keeps the working folder out of Python's search path: a folder's `numpy.py` never runs."""
 
 
 class Child:
@@ -35,7 +37,7 @@ class Child:
     def __init__(self, memory: int | None, function: str = CALLED) -> None:
         answer_pipe, task_pipe, life_pipe = os.pipe(), os.pipe(), os.pipe()
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
-        environment = {**os.environ, "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
+        environment = {**os.environ, SAFE_PATH: "1", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
         code = "import sys; from fusiest.sweeps.runs.children import serve; serve(*sys.argv[1:])"
         ends = (task_pipe[0], answer_pipe[1], life_pipe[0])
         arguments = [sys.executable, "-c", code, *map(str, ends), str(memory or 0), function]

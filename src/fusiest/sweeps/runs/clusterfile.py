@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 from fusiest.base.errors import FusiestError, Located, SpecError, did_you_mean, shown
 from fusiest.spec import ListNode, MapNode, ScalarNode, YamlNode, known_fields, load_nodes, read_text, text_of_file
+from fusiest.sweeps.runs.children import SAFE_PATH
 
 SYSTEMS = {"htcondor": "HTCondorCluster", "lsf": "LSFCluster", "moab": "MoabCluster", "oar": "OARCluster",
            "pbs": "PBSCluster", "sge": "SGECluster", "slurm": "SLURMCluster", "local": "LocalCluster"}  # fmt: skip
@@ -66,13 +68,15 @@ def _plain(node: YamlNode) -> Any:
 
 
 def start_cluster(file: ClusterFile) -> Any:
-    """Start a scheduler here, and ask the batch system for jobs with workers."""
+    """Start a scheduler here, and ask the batch system for jobs with workers, none of which runs code of its folder."""
     try:
         import dask.config
         import dask_jobqueue
     except ImportError:
         raise FusiestError("clusters need Dask: pip install 'fusiest[cluster]'") from None
-    dask.config.update(dask.config.config, {"jobqueue": {file.system: file.settings}}, priority="new")
+    safely = f"env {SAFE_PATH}=1 {file.settings.get('python') or sys.executable}"
+    settings = {**file.settings, "python": safely}
+    dask.config.update(dask.config.config, {"jobqueue": {file.system: settings}}, priority="new")
     module = importlib.import_module("dask_jobqueue.local") if file.system == "local" else dask_jobqueue
     try:
         cluster = getattr(module, SYSTEMS[file.system])()

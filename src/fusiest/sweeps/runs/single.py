@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusiest.base.errors import SpecError
+from fusiest.base.errors import FusiestError, SpecError
 from fusiest.mapper import Options, Result, made_now, result_json, result_on
 from fusiest.spec import Spec
 from fusiest.sweeps.reuse.canonical import run_form
 from fusiest.sweeps.store.store import DONE, RunRow, Store, packed, packed_figures
+from fusiest.sweeps.store.verify import row_complaint
 
 
 def stored_result(spec: Spec, options: Options, folder: str | Path) -> Result | None:
@@ -17,8 +18,12 @@ def stored_result(spec: Spec, options: Options, folder: str | Path) -> Result | 
         raise SpecError("--store keeps proven results alone, which those of a depth-first dataflow are not")
     with Store(folder) as store:
         row = store.get(run_form(spec, options).hash)
-        document = store.document(row) if row is not None and row.proven else None
-    return result_on(spec, document, made_now(spec)) if document is not None else None
+        usable = row is not None and row.proven and not row_complaint(store, row)
+        document = store.document(row) if row is not None and usable else None
+    try:
+        return result_on(spec, document, made_now(spec)) if document is not None else None
+    except FusiestError:  # the store is not true: the run is done again
+        return None
 
 
 def keep_result(result: Result, folder: str | Path) -> None:

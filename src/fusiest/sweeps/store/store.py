@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
+import re
 import sqlite3
 import time
 import zlib
@@ -22,8 +24,11 @@ from typing import Any
 
 from fusiest.base.errors import FusiestError
 from fusiest.base.files import make_durable, make_folder, write_atomically
+from fusiest.base.jsontext import read_json
+from fusiest.sweeps.store.unpacking import MOST_BYTES, storable, table_of, unpacked
 
 DONE, COVERED = "done", "covered"
+STATUSES = (DONE, COVERED, "no valid mapping", "time limit", "out of memory", "killed", "internal error", "bad design")
 FILE, OBJECTS, FORMAT = "runs.sqlite", "objects", 1
 _SECONDS = 60.0
 _SETTLE_SECONDS, _SETTLE_FILES = 0.5, 64
@@ -85,7 +90,25 @@ class RunRow:
         """Whether the result is the optimum."""
         return self.status in (DONE, COVERED) and self.gap == 0
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether every field has the type and the range that this program writes; a store may come from anywhere."""
+        texts = (self.family, self.status, self.reason, self.version, self.created)
+        names = (name for name in (self.hash, self.source, self.object) if name != "")
+        costs = (self.energy, self.latency, self.gap, self.time_limit)
+        numbers = (self.cpu_seconds, self.wall_seconds, self.peak_bytes, *(cost for cost in costs if cost is not None))
+        return (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(name, str) and _NAME.fullmatch(name) is not None for name in names)
+            and all(isinstance(number, (int, float)) and 0 <= number < math.inf for number in numbers)
+            and isinstance(self.figures, bytes)
+            and self.status in STATUSES
+            and (self.energy is None) == (self.latency is None)
+            and (self.gap is None or self.gap <= 1)
+        )
 
+
+_NAME = re.compile("[0-9a-f]{64}")
 _COLUMNS = [f.name for f in fields(RunRow)]
 _REQUESTED = f"SELECT {', '.join('runs.' + c for c in _COLUMNS)} FROM requests JOIN runs USING (hash) WHERE request = ?"
 
@@ -187,14 +210,21 @@ class Store:
         """A run by its hash."""
         with self._explained():
             row = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE hash = ?", (run,)).fetchone()
-        return RunRow(*row) if row is not None else None
+        return _sound(row)
 
     def rows(self, family: str | None = None) -> Iterator[RunRow]:
-        """All runs, or those of a family."""
+        """All runs, or those of a family, that are sound."""
         condition, values = ("WHERE family = ?", (family,)) if family is not None else ("ORDER BY hash", ())
+        return (row for row in self._all_rows(condition, values) if row.is_sound)
+
+    def unsound(self) -> list[RunRow]:
+        """Rows with fields that this program does not write: no run."""
+        return [row for row in self._all_rows("", ()) if not row.is_sound]
+
+    def _all_rows(self, condition: str, values: Sequence[str]) -> Iterator[RunRow]:
         with self._explained():
-            cursor = self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {condition}", values)
-        yield from (RunRow(*row) for row in cursor)
+            for row in self.database.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {condition}", values):
+                yield RunRow(*row)
 
     def put(self, row: RunRow, document: bytes | None = None) -> RunRow:
         """Keep a run: its result's file first, then its row. A proven result never gives way to one that is not."""
@@ -202,7 +232,7 @@ class Store:
             row = replace(row, object=write_object(self.folder, document, durably=False))
             self._since = self._since if self._unsettled else time.monotonic()
             self._unsettled.append(row.object)
-        values = [getattr(row, name) for name in _COLUMNS]
+        values = [storable(getattr(row, name)) for name in _COLUMNS]
         with self._explained(), self.transaction():
             if document is not None:
                 self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (row.object,))
@@ -250,7 +280,7 @@ class Store:
         """The run that answers a request: a spec that was made before from the same files and values."""
         with self._explained():
             row = self.database.execute(_REQUESTED, (request,)).fetchone()
-        return RunRow(*row) if row is not None else None
+        return _sound(row)
 
     def answer(self, requests: Iterable[tuple[str, str]]) -> None:
         """Remember which runs answer which requests."""
@@ -271,13 +301,18 @@ class Store:
     def say(self, sweep: str, state: dict[str, Any]) -> None:
         """Leave word of how far a sweep is, for `--status`."""
         with self._explained():
-            self.database.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (sweep, json.dumps(state)))
+            self.database.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (storable(sweep), json.dumps(state)))
 
     def said(self, sweep: str) -> dict[str, Any]:
         """How far a sweep was when it last said so."""
         with self._explained():
-            row = self.database.execute("SELECT state FROM sweeps WHERE sweep = ?", (sweep,)).fetchone()
-        return dict(json.loads(row[0])) if row is not None else {}
+            row = self.database.execute("SELECT state FROM sweeps WHERE sweep = ?", (storable(sweep),)).fetchone()
+        return table_of(row[0]) if row is not None else {}
+
+    def states(self) -> list[dict[str, Any]]:
+        """How far each sweep was when it last said so."""
+        with self._explained():
+            return [table_of(row[0]) for row in self.database.execute("SELECT state FROM sweeps")]
 
     # --- results ----------------------------------------------------------------------------------------------------
 
@@ -287,7 +322,7 @@ class Store:
             searched = self.get(row.source)
             return self.document(searched) if searched is not None and not searched.source else None
         data = self.read(row.object) if row.object else None
-        return dict(json.loads(zlib.decompress(data))) if data is not None else None
+        return table_of(unpacked(data)) or None if data is not None else None
 
     def read(self, name: str) -> bytes | None:
         """A result's file, if it is there and is what its name says."""
@@ -328,7 +363,8 @@ def write_object(folder: Path, document: bytes, durably: bool = True) -> str:
 
 def _read(path: Path, name: str) -> bytes | None:
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError:
         return None
     return data if hashlib.sha256(data).hexdigest() == name else None
@@ -345,5 +381,14 @@ def packed_figures(figures: Sequence[float]) -> bytes:
 
 
 def unpacked_figures(data: bytes) -> tuple[float, ...]:
-    """The figures of a design, from a row of the table."""
-    return tuple(float(text) for text in json.loads(zlib.decompress(data))) if data else ()
+    """The figures of a design, from a row of the table; none if they make no sense."""
+    try:
+        return tuple(float(text) for text in read_json(unpacked(data))) if data else ()
+    except (ValueError, TypeError):
+        return ()
+
+
+def _sound(values: tuple[Any, ...] | None) -> RunRow | None:
+    """A row of the table; None if there is none, or one that is no run."""
+    row = RunRow(*values) if values is not None else None
+    return row if row is not None and row.is_sound else None

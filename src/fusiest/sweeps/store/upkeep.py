@@ -6,13 +6,15 @@ import contextlib
 import json
 import sqlite3
 import time
-import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from fusiest.base.errors import shown
 from fusiest.base.files import make_folder, write_atomically
 from fusiest.base.frames import DataTable
 from fusiest.sweeps.store.store import COVERED, DONE, OBJECTS, Store
+from fusiest.sweeps.store.verify import complaint, row_complaint
 
 _OLD_SECONDS = 3600.0
 """A file that is half written, or whose row should have come, is garbage after so long."""
@@ -20,30 +22,26 @@ _SILENT_SECONDS = 60.0
 """A sweep that has said nothing for so long has ended."""
 
 
-def check_store(store: Store) -> list[str]:
-    """What is wrong with a store, a line each."""
+def check_store(store: Store, evaluate: bool = True) -> list[str]:
+    """What is wrong with a store, a line each. `evaluate`: also whether each mapping costs what its result says."""
+    check = complaint if evaluate else row_complaint
     with store._explained():
         lines = [str(row[0]) for row in store.database.execute("PRAGMA integrity_check")]
     complaints = [f"table: {line}" for line in lines if line != "ok"]
-    for row in store.rows():
-        if row.object and store.read(row.object) is None:
-            complaints.append(f"run {row.hash[:12]}: its result {row.object[:12]} is missing or damaged")
-        if row.status == COVERED and store.get(row.source) is None:
-            complaints.append(f"run {row.hash[:12]}: covered by {row.source[:12]}, which is not here")
-        if row.status == DONE and not row.object:
-            complaints.append(f"run {row.hash[:12]}: done, but without a result")
-    return complaints
+    complaints += [f"run {shown(row.hash)[:12]}: its row is none that fusiest wrote" for row in store.unsound()]
+    return complaints + [f"run {row.hash[:12]}: {wrong}" for row in store.rows() if (wrong := check(store, row))]
 
 
 def collect_garbage(store: Store) -> tuple[int, int]:
     """Remove runs without their results, files that no run refers to, and failures. (runs, files) that are gone."""
     damaged, freed = set[str](), set[str]()
     for row in store.rows():
-        if row.status not in (DONE, COVERED) or (row.object and store.read(row.object) is None):
+        if row.status not in (DONE, COVERED) or complaint(store, row):
             damaged.add(row.hash)
             freed.add(row.object)
     gone = {row.source for row in store.rows() if row.source and store.get(row.source) is None} | damaged
     removed = [row.hash for row in store.rows() if row.hash in damaged or row.source in gone]
+    removed += [row.hash for row in store.unsound()]
     with store._explained(), store.transaction():
         store.database.executemany("DELETE FROM runs WHERE hash = ?", [(run,) for run in removed])
         store.database.execute("DELETE FROM requests WHERE hash NOT IN (SELECT hash FROM runs)")
@@ -61,9 +59,12 @@ def collect_garbage(store: Store) -> tuple[int, int]:
 
 def _is_under_way(store: Store) -> bool:
     """Whether a sweep uses the store: it may have written results whose rows are still to come."""
-    with store._explained():
-        states = [json.loads(row[0]) for row in store.database.execute("SELECT state FROM sweeps")]
-    return any(state.get("running") and time.time() - state.get("time", 0) < _SILENT_SECONDS for state in states)
+    return any(state.get("running") and time.time() - _seconds(state) < _SILENT_SECONDS for state in store.states())
+
+
+def _seconds(state: dict[str, Any]) -> float:
+    time_said = state.get("time")
+    return time_said if isinstance(time_said, (int, float)) else 0.0
 
 
 def _is_old(path: Path) -> bool:
@@ -73,8 +74,11 @@ def _is_old(path: Path) -> bool:
         return False
 
 
-def merge_stores(target: Store, other: Store) -> int:
-    """Take over what another store has and this one has not; how many runs that is."""
+def merge_stores(target: Store, other: Store, refused: list[str] | None = None) -> int:
+    """Take over what another store has and this one has not; how many runs that is.
+
+    `refused`: gets a line for each run that its result does not confirm, and that is left out.
+    """
     count = 0
     # Runs that cover others come before those that they cover.
     for row in sorted(other.rows(), key=lambda row: bool(row.source)):
@@ -82,9 +86,12 @@ def merge_stores(target: Store, other: Store) -> int:
         is_known = present is not None and present.status in (DONE, COVERED) and not target.lost(present)
         if is_known or (present is not None and row.status not in (DONE, COVERED)):
             continue
-        data = other.read(row.object) if row.object else None
-        if (row.object and data is None) or (row.source and target.get(row.source) is None):
+        wrong = row_complaint(other, row) or (row_complaint(target, row) if row.source else "")
+        if wrong:
+            if refused is not None:
+                refused.append(f"run {row.hash[:12]}: {wrong}")
             continue
+        data = other.read(row.object) if row.object else None
         target.put(replace(row, object=""), data)
         count += 1
     with other._explained():
@@ -101,9 +108,9 @@ def export_store(store: Store, folder: str | Path) -> int:
     make_folder(folder)
     for row in store.rows():
         rows.append(tuple(getattr(row, name) for name in columns))
-        data = store.read(row.object) if row.object else None
-        if data is not None:
-            text = json.dumps(json.loads(zlib.decompress(data)), indent=1, allow_nan=False) + "\n"
+        document = store.document(row) if not row.source else None
+        if document is not None:
+            text = json.dumps(document, indent=1) + "\n"
             write_atomically(Path(folder) / f"{row.hash[:16]}.json", text)
     write_atomically(Path(folder) / "runs.csv", DataTable(columns, rows).to_csv())
     return len(rows)

@@ -14,7 +14,7 @@ from typing import Any
 from fusiest.base.errors import SpecError
 from fusiest.mapper import Result, result_json
 from fusiest.model import fused_sets
-from fusiest.spec import ComponentCosts, Spec, bind_all
+from fusiest.spec import ComponentCosts, Spec, bind_all, bind_everything
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.reuse.canonical import run_form
 from fusiest.sweeps.runs.attempt import CoverTask, Hands, Outcome, SearchTask
@@ -29,7 +29,7 @@ class Change:
     """One figure of one component, at so many times its value."""
 
     what: str
-    """`GlobalBuffer.size`, `MainMemory.bandwidth`, `PE.X.fanout`, `MAC.energy`."""
+    """The name of the parameter of a sweep: `GlobalBuffer.size`, `MainMemory.throughput_scale`, `PE.X.fanout`, `MAC.energy_scale`."""
     factor: float
     spec: Spec
 
@@ -58,9 +58,11 @@ def changes(spec: Spec) -> Iterator[Change]:
         for factor in FACTORS:
             for figure, fields in _changed(node, factor, estimated.get(str(node.name))):
                 try:
-                    yield Change(f"{node.name}.{figure}", factor, spec.with_component(str(node.name), **fields))
+                    changed = spec.with_component(str(node.name), **fields)
+                    bind_everything(changed)
                 except SpecError:
                     continue  # a fanout of half a part, a size that is out of bounds
+                yield Change(f"{node.name}.{figure}", factor, changed)
 
 
 def _changed(
@@ -73,14 +75,12 @@ def _changed(
         rates = [a.throughput for a in node.actions if a.throughput not in (None, math.inf, "inf")]
         rates += [a.throughput for a in figures if a.throughput < math.inf]
         if rates or any(a.latency not in (None, 0) for a in node.actions):
-            yield "bandwidth", {"throughput_scale": _times(node.throughput_scale, factor)}
+            yield "throughput_scale", {"throughput_scale": _times(node.throughput_scale, factor)}
         if any(a.energy not in (None, 0) for a in node.actions) or any(a.energy > 0 for a in figures):
-            yield "energy", {"energy_scale": _times(node.energy_scale, factor)}
+            yield "energy_scale", {"energy_scale": _times(node.energy_scale, factor)}
     for i, dimension in enumerate(node.spatial):
-        fanout = dimension.fanout
-        if isinstance(fanout, int) and fanout * factor == int(fanout * factor):
-            resized = dataclasses.replace(dimension, fanout=int(fanout * factor))
-            yield f"{dimension.name}.fanout", {"spatial": (*node.spatial[:i], resized, *node.spatial[i + 1 :])}
+        resized = dataclasses.replace(dimension, fanout=_times(dimension.fanout, factor))
+        yield f"{dimension.name}.fanout", {"spatial": (*node.spatial[:i], resized, *node.spatial[i + 1 :])}
 
 
 def _times(value: Any, factor: float) -> Any:

@@ -8,13 +8,15 @@ each workload makes the best of the design.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
+from fusiest.base.objective import CLOSE
 from fusiest.spec import CONSTANTS, boolean, names_in, number, parse_expression
 from fusiest.sweeps.file.designs import Design
-from fusiest.sweeps.file.parameters import Figure, named
+from fusiest.sweeps.file.parameters import Figure, in_order, named
 from fusiest.sweeps.file.sweepfile import FIGURES, SweptWorkload, Wanted, check_figures, is_condition
 
 _SIZES = (1e-9, 1e-6, 1e-3, 1.0, 1e3)
@@ -48,6 +50,12 @@ def design_figures(
         return Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
 
     return DesignFigures(design, total(energies), total(latencies), total(products), area)
+
+
+def edp_name(workloads: Sequence[SweptWorkload]) -> str:
+    """The heading of energy-delay products: of several workloads, or of one that is weighted, no product of what stands beside it."""
+    plain = len(workloads) == 1 and workloads[0].weight == 1
+    return "EDP" if plain else "EDP (weighted sum)"
 
 
 def check_wanted(want: Wanted, parameters: Iterable[str], labels: Sequence[str]) -> None:
@@ -96,22 +104,38 @@ def score(figures: DesignFigures, want: Wanted) -> float:
     return float(number(want.minimize, figures.names(), "minimize"))
 
 
+def preference(figures: DesignFigures) -> tuple[object, ...]:
+    """An order of designs that are equally good: the smaller area first, then the smaller value of each parameter in turn."""
+    return (
+        float(figures.area),
+        tuple(in_order(value) for value in figures.design.values.values()),
+        figures.design.number,
+    )
+
+
 def best_designs(designs: Iterable[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best design, or all that no other dominates, from the first figure's least up."""
     fit = [figures for figures in designs if allowed(figures, want)]
-    if want.minimize is not None:
-        return sorted(fit, key=lambda figures: (score(figures, want), float(figures.area), figures.design.number))[:1]
-    return front_of(fit, want.pareto)
+    if want.minimize is None:
+        return front_of(fit, want.pareto)
+    scores = [score(figures, want) for figures in fit]
+    best = [figures for figures, s in zip(fit, scores, strict=True) if math.isclose(s, min(scores), rel_tol=CLOSE)]
+    return sorted(best, key=preference)[:1]
 
 
 def front_of(designs: Sequence[DesignFigures], names: Sequence[str]) -> list[DesignFigures]:
-    """Designs that no other dominates in these figures; of equal ones, the first."""
+    """Designs that no other dominates in these figures; of equal ones, the one that comes first in `preference`."""
     check_figures(names)
-    costs = {figures.design.number: tuple(float(getattr(figures, name)) for name in names) for figures in designs}
+    costs = {figures.design.number: tuple(_rounded(getattr(figures, name)) for name in names) for figures in designs}
     front: list[DesignFigures] = []
     # In this order nothing that comes later dominates what came before.
-    for figures in sorted(designs, key=lambda figures: (costs[figures.design.number], figures.design.number)):
+    for figures in sorted(designs, key=lambda figures: (costs[figures.design.number], preference(figures))):
         own_costs = costs[figures.design.number]
         if not any(all(a <= b for a, b in zip(costs[k.design.number], own_costs, strict=True)) for k in front):
             front.append(figures)
     return front
+
+
+def _rounded(figure: Figure) -> float:
+    """A figure to eleven digits: sums that differ in their rounding alone are equal."""
+    return float(f"{float(figure):.10e}")

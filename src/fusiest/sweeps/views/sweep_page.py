@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any
 
 from fusiest.base.objective import OBJECTIVES, UNITS
-from fusiest.base.units import quantity, read_quantity
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
-from fusiest.sweeps.file.parameters import TiedParameter
+from fusiest.sweeps.file.parameters import TiedParameter, in_order, number_of_value, unit_of, value_text
 from fusiest.sweeps.file.sweepfile import Wanted
 from fusiest.sweeps.session import Sweep
 from fusiest.sweeps.views.answers import Answer, unproven_words
-from fusiest.sweeps.views.best_designs import DesignFigures, allowed, front_of, score
+from fusiest.sweeps.views.best_designs import DesignFigures, allowed, edp_name, front_of, preference, score
 
 MOST_ROWS, MOST_LINES, MOST_POINTS = 500, 300, 5_000
 
@@ -65,6 +64,7 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "note": f"{want.words}; {sweep.counts}",
         "version": __version__,
         "parameters": names,
+        "edp_name": edp_name(sweep.file.workloads),
         "facts": [
             ["Designs", f"{len(ranked):,} with a mapping of every workload"],
             ["Asked for", want.words],
@@ -90,37 +90,15 @@ DesignFigure = Callable[[DesignFigures], float]
 """What a chart shows of a design."""
 
 
-def _number(value: Any) -> float | None:
-    """A parameter's value as a number, its unit taken in; None if it is a mere word.
-
-    >>> _number(64), _number("1 KiB"), _number("flat")
-    (64.0, 8192.0, None)
-    """
-    return quantity(value) if isinstance(value, str) else None if isinstance(value, bool) else float(value)
-
-
-def _dimension(value: Any) -> str:
-    read = read_quantity(value) if isinstance(value, str) else None
-    return read.unit.dimension if read is not None else ""
-
-
-def _place(value: Any) -> tuple[bool, float, str]:
-    """For sorting: numbers, with units or without, then words."""
-    number = _number(value)
-    return number is None, number or 0.0, str(value)
-
-
 def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigures]:
     """The best first; those that conditions rule out, last."""
-    return sorted(
-        designs, key=lambda figures: (not allowed(figures, want), score(figures, want), figures.design.number)
-    )
+    return sorted(designs, key=lambda figures: (not allowed(figures, want), score(figures, want), preference(figures)))
 
 
 def _row(figures: DesignFigures, names: Sequence[str]) -> dict[str, Any]:
     return {
-        "number": figures.design.number, "values": [figures.design.values[name] for name in names], "energy": float(figures.energy),
-        "latency": float(figures.latency), "edp": float(figures.edp), "area": float(figures.area),
+        "number": figures.design.number, "values": [value_text(name, figures.design.values[name]) for name in names],
+        "energy": float(figures.energy), "latency": float(figures.latency), "edp": float(figures.edp), "area": float(figures.area),
     }  # fmt: skip
 
 
@@ -131,7 +109,8 @@ def _workloads(sweep: Sweep, ranked: Sequence[DesignFigures], names: Sequence[st
         label = workload.label
         best = min(ranked, key=lambda d: d.edp.parts[label])
         costs = {"energy": best.energy.parts[label], "latency": best.latency.parts[label]}
-        rows.append({**_row(best, names), **costs, "label": label})
+        times = f", all {workload.n_instances:,} runs" if workload.n_instances > 1 else ""
+        rows.append({**_row(best, names), **costs, "label": label + times})
     return rows
 
 
@@ -194,15 +173,15 @@ def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wa
 def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) -> Points | None:
     """Against one parameter: others at their best, and others as in the best design."""
     values = _values(ranked, name)
-    numbers = [number for v in values if (number := _number(v)) is not None]
-    units = {_dimension(v) for v in values}
+    numbers = [number for v in values if (number := number_of_value(v)) is not None]
+    units = {unit_of(name, v) for v in values}
     if len(numbers) < len(values) or len(units) > 1:
         return None
     dimension = units.pop()
     unit, scale = ("B", 0.125) if dimension == "bit" else (dimension, 1.0)
 
     def by_value(d: DesignFigures) -> float:
-        return scale * (_number(d.design.values[name]) or 0.0)
+        return scale * (number_of_value(d.design.values[name]) or 0.0)
 
     by_score = partial(score, want=want)
     best = [min((d for d in ranked if d.design.values[name] == v), key=by_score) for v in values]
@@ -238,7 +217,7 @@ def _free(ranked: Sequence[DesignFigures], name: str) -> set[str]:
 
 def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
     values = {d.design.values[name] for d in ranked}
-    return sorted(values, key=_place)
+    return sorted(values, key=in_order)
 
 
 def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[str, Any]:
@@ -248,9 +227,10 @@ def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[st
     columns.append(("area, mm²", [1e6 * float(d.area) for d in designs], ""))
     axes, shares = [], []
     for name, values, unit in columns:
-        order = {v: i for i, v in enumerate(sorted(set(values), key=_place))}
+        order = {v: i for i, v in enumerate(sorted(set(values), key=in_order))}
         ends = list(order) or [0]
-        axes.append({"name": name, "low": _shown(ends[0], unit), "high": _shown(ends[-1], unit)})
+        low, high = (value_text(name, end) if name in names else _shown(end, unit) for end in (ends[0], ends[-1]))
+        axes.append({"name": name, "low": low, "high": high})
         by_rank = name in names or any(isinstance(v, str) for v in values)
         width = (ends[-1] - ends[0] or 1) if not by_rank else max(1, len(order) - 1)
         shares.append([order[v] / width if by_rank else (v - ends[0]) / width for v in values])
