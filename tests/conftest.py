@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.proving import PROVE, TALLY, TRIED
+from tests.skipped import skip_table
 
 settings.register_profile(
     "suite", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -27,7 +28,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Each proof, and all together."""
+    """Each random proof, and all together; then why tests were skipped."""
     found = {
         r.nodeid: tally for r in terminalreporter.getreports("") for name, tally in r.user_properties if name == TRIED
     }
@@ -36,3 +37,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if found:
         total: Counter[str] = sum((Counter(tally) for tally in found.values()), Counter())
         terminalreporter.write_line(f"{len(found)} random proofs, {total[TRIED]:,} cases tried")
+    for line in skip_table(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(line)

@@ -126,7 +126,7 @@ def test_show_says_what_expressions_and_defines_are(tmp_path: Path, capsys: Capt
     assert "Memory Buffer 4 KiB\n" in out
     assert "Defines\n  SRAM  4\n" in out
     _, out, _ = run(capsys, "show", "tpu_v4i", "gpt3_6.7B")
-    assert "Memory Register 0 bits to 8 bits, by Einsum\n" in out
+    assert "Memory Register 0 B to 1 B, by Einsum\n" in out
     assert "Defines\n  N_TOKENS    8192  (default)\n  BATCH_SIZE  1  (default)\n" in out
 
 

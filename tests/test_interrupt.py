@@ -19,7 +19,7 @@ import fusiest
 from fusiest.base import interrupt
 from tests.proving import PROVE
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals here: Windows")
 
 SEARCH = ("map", "snowcat", "mobilenet", "-D", "SIZE=14", "--usage", "GlobalBuffer")
 """A first pass that finds mappings soon, and a long exact one."""

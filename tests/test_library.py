@@ -137,7 +137,7 @@ def facts(spec: Spec) -> dict[str, Any]:
         ("mobilenet_28", {"BATCH_SIZE": 4}),
     ],
 )
-@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_workloads_are_the_published_ones(workload: str, defines: dict[str, object]) -> None:
     theirs = fusiest.load(SHARED / "workloads" / f"{workload}.yaml", defines=defines)
     assert facts(fusiest.load(workload, defines=defines)) == facts(theirs)
@@ -174,14 +174,14 @@ def parts(architecture: str | File, workload: str, defines: dict[str, object]) -
         ("snowcat", "matmuls", {"ADDITIONAL_MAINMEMORY_CONSTRAINTS": {"keep": "All"}}),
     ],
 )
-@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_architectures_are_the_published_ones(architecture: str, workload: str, defines: dict[str, object]) -> None:
     theirs = SHARED / "arches" / f"{architecture}.yaml"
     assert parts(architecture, workload, defines) == parts(theirs, workload, defines)
 
 
 @pytest.mark.parametrize("mapping", LIBRARY["mappings"])
-@pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_mappings_cost_what_the_published_ones_cost(mapping: str) -> None:
     workload, defines = ("matmuls", {"N_EINSUMS": 3}) if "matmuls" in mapping else ("matvecs", {})
     theirs = fusiest.load("simple", workload, SHARED / "mappings" / f"{mapping}.yaml", defines=defines)

@@ -121,7 +121,7 @@ main()
 that has no memory to load them, so they are loaded before."""
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
+@pytest.mark.skipif(sys.platform != "linux", reason="no limits of memory here: Linux has them")
 @pytest.mark.parametrize(
     ("search", "moment"),
     [

@@ -19,7 +19,7 @@ TREE = re.compile(r"^[│├└─ ]*(?:for|parallel-for|\[).*")
 
 @pytest.fixture(scope="module")
 def runner() -> ModuleType:
-    pytest.importorskip("matplotlib", reason="pip install fusiest[notebooks]")
+    pytest.importorskip("matplotlib", reason="no Matplotlib: pip install 'fusiest[notebooks]'")
     os.environ.setdefault("MPLBACKEND", "Agg")
     spec = importlib.util.spec_from_file_location("run_notebooks", FOLDER / "run.py")
     assert spec is not None

@@ -9,7 +9,7 @@ import pytest
 import fusiest
 
 SHARED = Path(__file__).parents[2] / "shared" / "specs"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 FILES = sorted(SHARED.glob("*/*.yaml"))
 NEEDS_LENGTH = ("matmuls", "fused_matmuls_to_simple", "unfused_matmuls_to_simple")
 

@@ -43,15 +43,15 @@ def hours(seconds: float, digits: int = 1) -> str:
 
 
 def bits(count: float) -> str:
-    """A size in bits, in bytes where that is whole and large.
+    """A size in bytes; in bits where it is small and no whole number of bytes.
 
-    >>> bits(1024 * 8), bits(24)
-    ('1 KiB', '24 bits')
+    >>> bits(1024 * 8), bits(24), bits(12)
+    ('1 KiB', '3 B', '12 bits')
     """
     for factor, unit in ((8 * 2**30, "GiB"), (8 * 2**20, "MiB"), (8 * 2**10, "KiB")):
         if count >= factor and math.isfinite(count):
             return f"{count / factor:.4g} {unit}"
-    return f"{count:.6g} bits"
+    return f"{count:.6g} bits" if count % 8 else f"{count / 8:g} B"
 
 
 def show_text(spec: Spec, pseudocode: bool = False) -> str:

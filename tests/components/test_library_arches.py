@@ -27,7 +27,7 @@ def test_nothing_is_given_by_hand(name: str) -> None:
     assert spec.leak_power > 0
 
 
-@pytest.mark.skipif(not EXPECTED.exists(), reason="needs ../shared")
+@pytest.mark.skipif(not EXPECTED.exists(), reason="no data beside the project: ../shared")
 def test_energies_of_eyeriss() -> None:
     expected = json.loads(EXPECTED.read_text(encoding="utf-8"))["eyeriss"]["evaluated"]
     found = {one.name: one for one in fusiest.load("eyeriss").costs()}

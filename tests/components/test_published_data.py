@@ -13,7 +13,7 @@ import pytest
 from fusiest.components import Estimate, estimate
 
 DATA = Path(__file__).parents[3] / "shared" / "components"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the published data is not here")
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason="no data beside the project: ../shared")
 
 PublishedRow = dict[str, str]
 EXACT = {

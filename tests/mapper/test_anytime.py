@@ -337,7 +337,7 @@ def test_limits() -> None:
 
 def test_memory_in_use() -> None:
     if not Path("/proc/self/statm").exists():
-        pytest.skip("no figures here")
+        pytest.skip("no figures of memory here: Linux has them")
     before = resources.rss_bytes()
     block = np.ones(1 << 23)
     assert block.nbytes * 0.9 < resources.rss_bytes() - before < block.nbytes * 2

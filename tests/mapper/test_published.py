@@ -14,7 +14,7 @@ import fusiest
 from fusiest.spec.hardware.architecture import Memory, Tensors
 
 SHARED = Path(__file__).parents[3] / "shared"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 
 
 def _cases() -> list[dict[str, Any]]:

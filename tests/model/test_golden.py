@@ -13,7 +13,7 @@ import fusiest
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 CASES = sorted(GOLDEN.glob("cases/*.yaml"))
-pytestmark = pytest.mark.skipif(not CASES, reason="the golden vectors are not beside the project")
+pytestmark = pytest.mark.skipif(not CASES, reason="no data beside the project: ../shared")
 
 # Where fusiest gives another number on purpose (exact remainders, each component's own fanout in its leakage).
 OURS: dict[str, dict[str, float]] = {

@@ -24,7 +24,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_published(name: str) -> None:
     report = from_onnx(SHARED / f"{name}.onnx").report
     assert (report.macs, report.parameters) == PUBLISHED[name]
@@ -45,14 +45,14 @@ def transformer(layers: int, tokens: int, width: int, inner: int, keys: int = 0,
         ("llama3_eager", transformer(2, 128, 512, 1024, keys=128, gated=True)),
     ],
 )
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_transformers(name: str, macs: int) -> None:
     report = from_onnx(SHARED / f"{name}.onnx").report
     assert report.macs == macs
     assert not report.cuts
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_bert_is_all_cascades() -> None:
     """A layer has 22 Einsums; embeddings 6, the pooler 1, and the copy of an output that the pooler reads."""
     assert from_onnx(SHARED / "bert.onnx").report.einsums == 2 * 22 + 7 + 1
@@ -60,7 +60,7 @@ def test_bert_is_all_cascades() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_ranks_say_what_they_count(name: str) -> None:
     """Heads and what is in one, though GPT-2 has queries, keys and values in one product."""
     sizes = {"M": 128, "P": 128, "D": 768, "H": 12, "E": 64, "F": 3072}

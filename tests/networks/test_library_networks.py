@@ -57,7 +57,7 @@ def test_counts(name: str) -> None:
         ("gpt2", "gpt2", {"N_LAYERS": 2, "N_TOKENS": 128, "N_WORDS": 0, "SOFTMAX": "deferred"}),
     ],
 )
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_they_are_the_imports(name: str, file: str, defines: dict[str, Any]) -> None:
     """Einsum by Einsum, up to names, for a batch of two."""
     ours = fusiest.load(name, BATCH_SIZE=2, defines=defines)
@@ -65,7 +65,7 @@ def test_they_are_the_imports(name: str, file: str, defines: dict[str, Any]) -> 
     assert shape_of(ours) == shape_of(theirs)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+@pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 def test_llama() -> None:
     """The export has tables for the rotary embedding in each layer, ours are the same for all; the last norm comes with the words."""
     sizes = {"WIDTH": 512, "HEADS": 2, "GROUPS": 4, "HEAD_SIZE": 64, "INNER": 1024, "N_TOKENS": 128, "N_LAYERS": 2}

@@ -15,7 +15,7 @@ from tests.networks.builders import Numbers
 from tests.networks.imports import check_values
 
 SHARED = Path(__file__).parents[3] / "shared" / "networks"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="needs the shared networks")
+pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 
 # Sizes of the transformers, each with a small one in its place: widths, heads, tokens, tables.
 SMALL: dict[str, dict[int, int]] = {

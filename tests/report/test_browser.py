@@ -304,7 +304,7 @@ def test_everything_is_reached_by_keyboard(opened: OpenPage) -> None:
 @pytest.mark.parametrize("theme", THEMES)
 def test_readable(opened: OpenPage, theme: str) -> None:
     tab = opened(gpt3_page(), theme=theme)
-    tab.page.hover("#tree [data-tensor] >> nth=0")
+    tab.page.hover("#tree [data-tensor]:not([hidden]) >> nth=0")
     pairs = [json.loads(text) for text in tab.run(TEXTS)]
     assert len(pairs) > 20
     faint = {(what, round(contrast(a, b), 2)) for a, b, what in pairs if contrast(a, b) < READABLE}

@@ -186,7 +186,7 @@ def test_options_of_cim_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "are options of cim" in err
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared")
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no data beside the project: ../shared")
 def test_bundled_values_are_those_of_the_files() -> None:
     def values(given: list[Published]) -> dict[tuple[object, ...], float]:
         return {(*one.key, one.value if one.value < 1 else round(one.value)): one.value for one in given}

@@ -11,7 +11,7 @@ import pytest
 import fusiest
 
 SHARED = Path(__file__).parents[3] / "shared" / "specs" / "accelforge"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the published specs are not beside the project")
+pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="no data beside the project: ../shared")
 DEFINES: dict[str, object] = {
     "BATCH_SIZE": 2, "N_NEW_TOKENS": 64, "N_CACHED_TOKENS": 512, "N_EINSUMS": 2, "ATTENTION_TYPE": "grouped_query",
 }  # fmt: skip

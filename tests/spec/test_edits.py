@@ -6,6 +6,7 @@ import pytest
 
 import fusiest
 from fusiest.spec.hardware.architecture import Component, Memory, flatten
+from fusiest.spec.hardware.binding import bind_all
 from fusiest.spec.reading.loading import load_texts
 
 
@@ -57,6 +58,9 @@ def test_inside_a_fork() -> None:
         ("GlobalBuffer", {"size": "no_such_name"}, "no_such_name"),
         ("GlobalBuffer", {"size": "5 ns"}, "GlobalBuffer: size is in bit, but '5 ns' is in s"),
         ("GlobalBuffer", {"size": object()}, "GlobalBuffer: object is no value of a spec"),
+        ("GlobalBuffer", {"raed.energy": 1}, "GlobalBuffer has no action or dimension raed; did you mean 'read'?"),
+        ("GlobalBuffer", {"read.enrgy": 1}, "GlobalBuffer.read has no field 'enrgy'; did you mean 'energy'?"),
+        ("GlobalBuffer", {"read.throughput": "1 pJ"}, "throughput"),
         ("GlobalBuffer", {"tensors": {"kep": "All"}}, "unknown field 'kep' in tensors; did you mean 'keep'?"),
     ],
 )
@@ -71,6 +75,25 @@ def test_fields_as_a_file_has_them() -> None:
     changed = spec.with_component("GlobalBuffer", actions=actions, tensors={"keep": "All"}, size="2 MiB")
     assert fusiest.load(changed) == changed
     assert fusiest.evaluate(fusiest.load(changed, "unfused_matmuls_to_simple")).energy > 0
+
+
+def test_fields_of_actions_and_dimensions() -> None:
+    """As sweeps name them; a rate in bytes counts the bits that an action moves."""
+    spec = fusiest.load("edge_npu", "matmuls", N_EINSUMS=1, M=64, KN=64)
+    slow = spec.with_component("MainMemory", **{"read.throughput": "1 GB/s"})
+    whole = spec.with_component("MainMemory", actions=[{"name": "read", "throughput": "1 GB/s"}])
+    assert slow == whole != spec
+    assert fusiest.load(slow) == slow
+    path = bind_all(slow, slow.info.einsums["Matmul0"])["MainMemory"]
+    read = path.actions["read"]
+    assert read.throughput * (read.bits or 0) == 8e9
+    smaller = spec.with_component("ProcessingElement", **{"reuse_input.fanout": 8, "reuse_output.fanout": 4})
+    (array,) = [node for node in flatten(smaller.require_arch().nodes) if node.name == "ProcessingElement"]
+    assert [dimension.fanout for dimension in array.spatial] == [8, 4]
+    both = spec.with_component("MainMemory", size="1 GiB", **{"read.energy": 0, "write.energy": "2 pJ/b"})
+    (memory,) = [node for node in flatten(both.require_arch().nodes) if node.name == "MainMemory"]
+    assert {str(action.name): action.energy for action in memory.actions} == {"read": 0, "write": "2 pJ/b"}
+    assert memory.size == "1 GiB"
 
 
 def bounds(spec: fusiest.Spec, einsum: str) -> dict[str, int]:

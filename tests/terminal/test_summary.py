@@ -139,8 +139,22 @@ def test_what_is_not_fused_is_no_fused_set() -> None:
 def test_space_of_each_memory(result: Result) -> None:
     peaks = result.best("edp").evaluation.peak_occupancy_bits
     text = "\n".join(lines(result))
-    assert re.search(rf"GlobalBuffer +{bits(peaks['GlobalBuffer'])} +512 bits +[\d.]+%$", text, re.M)
+    assert re.search(rf"GlobalBuffer +{bits(peaks['GlobalBuffer'])} +64 B +[\d.]+%$", text, re.M)
     assert re.search(rf"MainMemory +{bits(peaks['MainMemory'])} +unlimited$", text, re.M)
+
+
+def test_a_memory_that_holds_nothing_keeps_its_row() -> None:
+    workload = fusiest.dump(fusiest.load("matmuls", N_EINSUMS=1, M=4, KN=4))
+    arch = """
+arch:
+  nodes:
+  - !Memory {name: Far, component_class: Dummy, size: inf, tensors: {keep: All}}
+  - !Memory {name: Spare, component_class: Dummy, size: 2 KiB, tensors: {keep: Nothing}}
+  - !Compute {name: MAC, component_class: Dummy}
+"""
+    text = "\n".join(lines(fusiest.map(load_texts({"arch": arch, "workload": workload}, {}), jobs=1)))
+    assert re.search(r"^Far +48 B +unlimited$", text, re.M)
+    assert re.search(r"^Spare +unused +2 KiB$", text, re.M)
 
 
 def test_the_tree_is_shown_on_request(result: Result) -> None:

@@ -14,7 +14,7 @@ from fusiest.timeloop.differences import SENT_UP, Counted
 SHARED = Path(__file__).parents[3] / "shared" / "timeloop"
 REFERENCES = sorted(file.parent.name for file in SHARED.glob("*/parsed-processed-input.yaml"))
 
-pytestmark = pytest.mark.skipif(not REFERENCES, reason="Timeloop's outputs are not at hand")
+pytestmark = pytest.mark.skipif(not REFERENCES, reason="no data beside the project: ../shared")
 
 
 def numbers(name: str, end: str = "") -> Counted:

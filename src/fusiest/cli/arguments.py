@@ -70,6 +70,15 @@ CsvOption = Annotated[
         "--csv",
     ),
 ]
+CsvLayersOption = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "also write a row per layer (Einsum) as CSV: sizes, MACs, share of the peak, traffic of each memory, energy of "
+        "each component, bottleneck, fused set; - is stdout",
+        "--csv-layers",
+    ),
+]
 ReportOption = Annotated[
     str | None, option("FILE.html", "write a page with all figures and charts; - is stdout", "--report")
 ]
@@ -104,9 +113,10 @@ def check_outputs(inputs: Iterable[str], **outputs: str | None) -> None:
     `outputs`: the file of each option.
     """
     uses = {os.path.realpath(name): "it is read here" for name in inputs if os.path.isfile(name)}
-    for option, file in outputs.items():
+    for name, file in outputs.items():
         if file is None:
             continue
+        option = name.replace("_", "-")
         target = file if file == STDOUT else os.path.realpath(file)
         if file != STDOUT:
             check_writable(file)

@@ -94,7 +94,7 @@ class Comparison:
         Lines of both are shown as in the i-th.
         """
         a, b = _outline(self.results[0]), _outline(self.results[i])
-        lines = _difference(a, b, [line.lstrip(" -") for line in a], [line.lstrip(" -") for line in b], context)
+        lines = _difference(a, b, [line.lstrip(" •") for line in a], [line.lstrip(" •") for line in b], context)
         return lines or _difference(a, b, a, b, context)
 
     def spec_difference(self, i: int = 1) -> list[DifferenceLine]:

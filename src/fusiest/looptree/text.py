@@ -31,7 +31,7 @@ BoundsByEinsum: TypeAlias = Mapping[str, Mapping[str, int]]
 
 _UNICODE = ("├─ ", "│  ", "└─ ", "   ")
 _ASCII = ("|- ", "|  ", "`- ", "   ")
-_PLAIN = ("- ", "  ", "- ", "  ")
+_PLAIN = ("• ", "  ", "• ", "  ")
 
 
 def text(tree: LoopTree, bounds: BoundsByEinsum | None = None, unicode: bool = True) -> str:
@@ -48,7 +48,7 @@ def text(tree: LoopTree, bounds: BoundsByEinsum | None = None, unicode: bool = T
 
 
 def outline(tree: LoopTree, bounds: BoundsByEinsum | None = None) -> str:
-    """As `text`, but a branch looks the same whatever comes after it: for comparing line by line."""
+    """The tree as `text` draws it, with one sign for every branch, so that equal branches are equal lines."""
     return "\n".join(_lines(tree.nodes, (), bounds or {}, _PLAIN))
 
 

@@ -17,12 +17,14 @@ from fusiest.report.charts.palette import COMPONENTS, SERIES, SETS
 from fusiest.report.comparison_page import comparison_html
 from fusiest.report.data.unfused import unfused_optimum
 from fusiest.report.data.whole import Subject, all_charts, page_data, views
+from fusiest.report.layers import layer_tables
 from fusiest.report.notebook import evaluation_html, result_html, warnings_html
 from fusiest.report.page import LIBRARIES, asset, packed, page
+from fusiest.report.reasons import Reasons, difference, reasons
 
-__all__ = ["COMPONENTS", "SERIES", "SETS", "Bars", "Chart", "Cloud", "Points", "Series", "Subject", "asset", "check_matplotlib",
-           "comparison_html", "evaluation_html", "page", "report_html", "result_html", "save_charts", "subject_of", "unfused_optimum",
-           "warnings_html", "write_charts"]  # fmt: skip
+__all__ = ["COMPONENTS", "SERIES", "SETS", "Bars", "Chart", "Cloud", "Points", "Reasons", "Series", "Subject", "asset",
+           "check_matplotlib", "comparison_html", "difference", "evaluation_html", "layer_tables", "page", "reasons",
+           "report_html", "result_html", "save_charts", "subject_of", "unfused_optimum", "warnings_html", "write_charts"]  # fmt: skip
 
 
 def subject_of(
@@ -48,7 +50,7 @@ def report_html(subject: Subject) -> str:
         subject.title,
         asset("body.html"),
         data,
-        ("tree.js", "nav.js", "mapped.js", "componentcosts.js", "changes.js", "report.js"),
+        ("tree.js", "nav.js", "mapped.js", "componentcosts.js", "layers.js", "changes.js", "report.js"),
         tuple(LIBRARIES),
     )
 

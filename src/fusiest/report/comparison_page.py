@@ -9,6 +9,7 @@ from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model import fused_sets
 from fusiest.report.charts.chart import Bars, Series
 from fusiest.report.page import asset, page
+from fusiest.report.reasons import difference, reasons
 
 _ALL_LINES = 1_000_000
 
@@ -45,6 +46,7 @@ def page_data(comparison: Comparison, title: str) -> dict[str, Any]:
         ],
         "sets": [row for name, saved in zip(names, results, strict=True) for row in _sets(name, saved)],
         "moved": [[tensor, *(m or "–" for m in memories)] for tensor, memories in comparison.moved_tensors().items()],
+        "reasons": _reasons(comparison),
         "differences": [
             {
                 "name": name,
@@ -80,6 +82,20 @@ def _sets(name: str, saved: Saved) -> list[list[str]]:
         ]
         rows.append([name, ", ".join(fused.einsums), "; ".join(backings)])
     return rows or [[name, "none", "–"]]
+
+
+def _reasons(comparison: Comparison) -> dict[str, Any] | None:
+    """Tables of all that differs, for two mappings of one workload."""
+    found = reasons(comparison)
+    if found is None:
+        return None
+    return {
+        "energy": [[row.name, *(value or 0 for value in row.values), difference(row)] for row in found.energy],
+        "seconds": [[row.name, *(value or 0 for value in row.values), difference(row)] for row in found.seconds],
+        "fetches": [
+            [t, *(x for f in fetches for x in (f.memory, f.read, f.written))] for t, fetches in found.fetches.items()
+        ],
+    }
 
 
 def _lines(lines: list[DifferenceLine]) -> list[list[str]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fusiest.spec.dumping import dump, dump_mapping
-from fusiest.spec.edits import edited
+from fusiest.spec.edits import inner_item
 from fusiest.spec.hardware import architecture
 from fusiest.spec.hardware.actions import Action
 from fusiest.spec.hardware.architecture import Memory, beside, computes, flatten, memory_names, path_nodes
@@ -56,22 +56,22 @@ from fusiest.spec.reading.specfiles import KINDS, find_file
 from fusiest.spec.reading.template import undeclared, written_as_is
 from fusiest.spec.reading.textfile import check_regular, text_of_file
 from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode, load_nodes, parse_nodes, plain_scalar
+from fusiest.spec.remarks import size_notes
 from fusiest.spec.spec import Spec
 from fusiest.spec.workload.analysis import Access, EinsumInfo, Stepping, WorkloadInfo
 from fusiest.spec.workload.part import explicit_einsum, merged, part_of
 
 __all__ = [
     "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access", "Action",
-    "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "Dataflow",
-    "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
-    "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin",
-    "Stepping", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names", "beside", "best_mapping",
-    "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
-    "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "edited", "evaluate_expression",
-    "explicit_einsum", "filled", "find_file", "flatten", "instances", "known_fields", "known_objective", "library_classes",
-    "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in",
-    "no_tag", "number", "number_of", "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of",
-    "placement_sets", "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int",
-    "read_list", "read_text", "repeated", "saved_objective", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
-    "written_as_is",
+    "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "Dataflow", "DepthFirst",
+    "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory", "MemoryConstraints", "NameSet",
+    "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin", "Stepping", "Value", "WorkloadInfo", "YamlNode",
+    "access_text", "architecture", "architecture_names", "beside", "best_mapping", "bind", "bind_all", "bind_everything",
+    "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined", "computes", "constrained", "defines_of",
+    "describe", "dump", "dump_mapping", "evaluate_expression", "explicit_einsum", "filled", "find_file", "flatten",
+    "inner_item", "instances", "known_fields", "known_objective", "library_classes", "library_files", "library_text",
+    "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of",
+    "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets", "plain_scalar",
+    "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text", "repeated",
+    "saved_objective", "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of", "written_as_is",
 ]  # fmt: skip

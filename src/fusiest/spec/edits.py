@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fusiest.base.errors import Located, Source, SpecError, check_known, did_you_mean
 from fusiest.base.frozen import FrozenDict
 from fusiest.spec.hardware import architecture as arch
+from fusiest.spec.hardware.actions import Action
 from fusiest.spec.language.affine import Constraint
 from fusiest.spec.language.fields import FieldError, Value, fields_of
 from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
@@ -23,12 +24,49 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def with_component(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:
-    """Other fields of one component."""
+    """Other fields of one component; `read.throughput` is a field of an action, `X.fanout` one of a dimension."""
     architecture = spec.require_arch()
     names = [str(node.name) for node in arch.flatten(architecture.nodes)]
     check_known(name, names, f"the architecture has no component {name}")
-    nodes = arch.rewritten(architecture.nodes, lambda node: edited(node, name, fields) if node.name == name else node)
-    return replace(spec, arch=replace(architecture, nodes=nodes))
+    plain = {field: value for field, value in fields.items() if "." not in field}
+
+    def changed(node: Any) -> Any:
+        if node.name != name:
+            return node
+        node = edited(node, name, plain)
+        for field, value in fields.items():
+            if "." in field:
+                node = _with_inner(node, field, value)
+        return node
+
+    return replace(spec, arch=replace(architecture, nodes=arch.rewritten(architecture.nodes, changed)))
+
+
+def inner_item(owner: arch.Container, inner: str) -> tuple[str, list[Any], int]:
+    """The field that lists an action or a dimension (`actions` or `spatial`), all items of it, and the place among them.
+
+    The items include the actions that a component has by its kind and does not list.
+    """
+    listed = list(getattr(owner, "actions", ()))
+    unlisted = [item for item in getattr(owner, "ACTIONS", ()) if item not in {str(action.name) for action in listed}]
+    actions = listed + [Action(name=item) for item in unlisted]
+    places: dict[str, tuple[str, list[Any], int]] = {
+        str(item.name): ("actions", actions, i) for i, item in enumerate(actions)
+    }
+    places |= {str(item.name): ("spatial", list(owner.spatial), i) for i, item in enumerate(owner.spatial)}
+    if inner not in places:
+        raise SpecError(f"{owner.name} has no action or dimension {inner}{did_you_mean(inner, places)}")
+    return places[inner]
+
+
+def _with_inner(node: Any, field: str, value: object) -> Any:
+    """A component with another field of one of its actions or dimensions."""
+    inner, _, last = field.partition(".")
+    place, items, index = inner_item(node, inner)
+    items[index] = edited(items[index], f"{node.name}.{inner}", {last: value})
+    listed = getattr(node, place)
+    changed = [item for item in items if place == "spatial" or item is items[index] or item in listed]
+    return edited(node, str(node.name), {place: tuple(changed)})
 
 
 def with_einsum(spec: Spec, name: str, fields: Mapping[str, object]) -> Spec:

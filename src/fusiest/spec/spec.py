@@ -184,6 +184,8 @@ class Spec:
     def with_component(self, name: str, **fields: object) -> Spec:
         """The same spec with other fields of one component, checked as if it had been loaded.
 
+        Fields of actions and dimensions have names of two parts: `**{"read.throughput": "1 GB/s"}`, `**{"X.fanout": 4}`.
+
         >>> from fusiest import load
         >>> spec = load("simple", "matmuls").with_component("GlobalBuffer", size="2 MiB")
         >>> [node.size for node in spec.arch.nodes if node.name == "GlobalBuffer"]

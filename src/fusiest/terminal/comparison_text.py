@@ -9,10 +9,12 @@ from rich.text import Text
 from fusiest.base.objective import UNITS
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model import fused_sets
+from fusiest.report import Reasons, difference, reasons
 from fusiest.show import si
 from fusiest.terminal.component_table import area
 from fusiest.terminal.grid import Grid, Part, grid
 
+MOST_REASONS = 10
 _STYLES = {"-": "red", "+": "green", "…": "dim", " ": ""}
 
 
@@ -29,6 +31,9 @@ def comparison_parts(comparison: Comparison) -> list[Part]:
     if moved:
         parts += ["", Text("tensors that moved", "bold")]
         parts += [f"  {tensor}: {' → '.join(m or '-' for m in memories)}" for tensor, memories in moved.items()]
+    found = reasons(comparison)
+    if found is not None:
+        parts += ["", *_reasons(found, names)]
     parts += ["", *_looptrees(comparison)]
     for i, name in enumerate(names[1:], start=1):
         parts += ["", *_difference("specs", names[0], name, comparison.spec_difference(i), len(names) > 2)]
@@ -93,6 +98,27 @@ def _limits(comparison: Comparison) -> Grid:
 def _sets(name: str, saved: Saved) -> list[Part]:
     sets = [fused.einsums for fused in fused_sets(saved.spec, saved.looptree) if len(fused.einsums) > 1]
     return [f"  {name if i == 0 else ' '}  {' '.join(einsums)}" for i, einsums in enumerate(sets or [("none",)])]
+
+
+def _reasons(found: Reasons, names: Sequence[str]) -> list[Part]:
+    """By component and tensor, the largest difference first; then how often tensors are fetched, where that differs."""
+    parts: list[Part] = []
+    for title, unit, rows in (("energy of", "J", found.energy), ("busy time of", "s", found.seconds)):
+        table = grid(f"<{title}", *(f">{name}" for name in names), f">{names[1]} - {names[0]}")
+        for row in [row for row in rows if difference(row)][:MOST_REASONS]:
+            sign = "+" if difference(row) > 0 else "-"
+            table.add(row.name, *(si(value or 0, unit) for value in row.values), sign + si(abs(difference(row)), unit))
+        parts += [table, ""] if table.rows else []
+    sides = [f"{side}{name} {what}" for name in names for side, what in (("<", "in"), (">", "read"), (">", "written"))]
+    table = grid("<times, against once", *sides)
+    for tensor, fetches in found.fetches.items():
+        if len({(f.memory, round(f.read, 9), round(f.written, 9)) for f in fetches}) > 1:
+            table.add(tensor, *(cell for f in fetches for cell in (f.memory, _times(f.read), _times(f.written))))
+    return [*parts, table] if table.rows else parts[:-1]
+
+
+def _times(count: float) -> str:
+    return f"{count:.4g} x" if count else "-"
 
 
 def _looptrees(comparison: Comparison) -> list[Part]:

@@ -116,7 +116,7 @@ def costs_text(costs: tuple[ComponentCosts, ...]) -> str:
     total = area(math.fsum(a for a in areas if a is not None))
     unknown = ", ".join(component.name for component in costs if component.area is None)
     if unknown:
-        total = f"more than {total} (that of {unknown} is not given)"
+        total = f"more than {total} (that of {unknown} is not given)" if any(areas) else "–"
     leakage = si(math.fsum(component.total_leak_power for component in costs), "W")
     return "\n".join([*_aligned(rows, (0, 1, 2, 8)), "", f"Total area {total}, leakage {leakage}", *_sources(costs)])
 

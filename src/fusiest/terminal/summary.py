@@ -19,7 +19,7 @@ from fusiest.model import (
     shared_loops,
 )
 from fusiest.show import bits, si
-from fusiest.spec import Spec, bind_all
+from fusiest.spec import Spec, bind_all, memory_names
 from fusiest.terminal.component_table import area
 from fusiest.terminal.grid import Grid, Part, grid
 
@@ -171,10 +171,12 @@ def _consumers(evaluation: Evaluation) -> Grid:
 def _memories(spec: Spec, evaluation: Evaluation) -> Grid:
     table = grid("<memory", ">at most", ">of", "?>")
     bound = [bind_all(spec, spec.info.einsums[name]) for name in evaluation.einsums]
-    for memory, peak in evaluation.peak_occupancy_bits.items():
+    for memory in memory_names(spec.require_arch()):
+        peak = evaluation.peak_occupancy_bits.get(memory)
         size = max(components[memory].size for components in bound)
-        full = _share(peak, size) if size < math.inf else ""
-        table.add(memory, bits(peak), "unlimited" if size == math.inf else bits(size), full)
+        full = _share(peak, size) if peak is not None and size < math.inf else ""
+        held = "unused" if peak is None else bits(peak)
+        table.add(memory, held, "unlimited" if size == math.inf else bits(size), full)
     return table
 
 

@@ -48,8 +48,14 @@ def designs_grid(designs: Sequence[DesignFigures], edp: str = "EDP") -> Part:
     table = grid(*(f">{name}" for name in names), ">energy", ">latency", f">{edp}", "?>area")
     for figures in designs:
         values = (_value(figures.design.values[name]) for name in names)
-        table.add(*values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), area(figures.area))
+        table.add(
+            *values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), _area(figures.area)
+        )
     return table
+
+
+def _area(square_metres: float) -> str:
+    return area(square_metres) if square_metres else "–"
 
 
 def _value(value: object) -> str:

@@ -36,6 +36,7 @@ class MapOutputs(NamedTuple):
 
     json: str | None
     csv: str | None
+    csv_layers: str | None
     mapping: str | None
     report: str | None
     profile: str | None
@@ -122,6 +123,7 @@ def map_command(
     ] = None,
     json_file: args.JsonOption = None,
     csv_file: args.CsvOption = None,
+    csv_layers: args.CsvLayersOption = None,
     mapping: Annotated[str | None, args.option("FILE", "write the best mapping as YAML; - is stdout")] = None,
     report: args.ReportOption = None,
     charts: args.ChartsOption = None,
@@ -167,7 +169,7 @@ def map_command(
     if store is not None and not by_fusiest:
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
     baseline = BaselineOptions(mapper or "fusiest", seed or 0, budget)
-    outputs = MapOutputs(json_file, csv_file, mapping, report, profile)
+    outputs = MapOutputs(json_file, csv_file, csv_layers, mapping, report, profile)
     args.check_outputs((*files, *args.given_files(dataflow)), **outputs._asdict())
     pictures = Pictures(report, charts, not no_unfused, advise)
     pictures.check()
@@ -248,9 +250,10 @@ def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Delive
     """Files that take moments."""
     from fusiest.mapper import json_text
     from fusiest.pmapping import search_notes, spatial_notes
-    from fusiest.spec import dump_mapping
+    from fusiest.spec import dump_mapping, size_notes
 
     best = result.best(result.aim)
+    note(size_notes(result.spec))
     with _in_notes_time(result.options):
         note(search_notes(result.spec, result.options.imperfect))
         if result.stopped or result.stats.exploring_seconds > LONG_SECONDS:
@@ -258,5 +261,6 @@ def _deliver(result: Result, outputs: MapOutputs, times: str, deliveries: Delive
     warn(map(str, best.evaluation.warnings))  # the mapping is in no file: its names would point into the workload
     deliveries.write(outputs.json, lambda: json_text(result.to_json()))
     deliveries.write(outputs.csv, lambda: result.table().to_csv())
+    deliveries.write(outputs.csv_layers, lambda: result.table("einsum").to_csv())
     deliveries.write(outputs.mapping, lambda: dump_mapping(best.looptree))
     deliveries.write(outputs.profile, lambda: times)

@@ -8,7 +8,7 @@ import typer
 
 from fusiest.cli.arguments import STDOUT, DefineOption, check_outputs, flag, option, read_defines
 from fusiest.cli.completion import complete
-from fusiest.cli.output import echo, write_output
+from fusiest.cli.output import echo, note, write_output
 
 
 def show_command(
@@ -35,7 +35,7 @@ def show_command(
 ) -> None:
     """Show an architecture, a workload or a mapping."""
     from fusiest.show import mapping_svg, show_text
-    from fusiest.spec import dump, filled, load
+    from fusiest.spec import dump, filled, load, size_notes
     from fusiest.terminal import costs_text
 
     check_outputs(specs, svg=svg, yaml=yaml)
@@ -44,6 +44,7 @@ def show_command(
         write_output(svg, mapping_svg(spec))
     if yaml is not None:
         write_output(yaml, dump(filled(spec) if costs else spec))
+    note(size_notes(spec))
     if STDOUT not in (svg, yaml):
         echo(costs_text(spec.costs()) if costs else show_text(spec, pseudocode=pseudocode))
 

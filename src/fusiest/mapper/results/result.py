@@ -246,7 +246,7 @@ class Result:
         return save_charts(subject_of(self, unfused=unfused), folder, mapping, formats)
 
     def table(self, by: str = "action") -> DataTable:
-        """Rows by `action` or `einsum` as `Evaluation.table` has them, for each mapping, or one by `mapping`."""
+        """Rows by `action`, rows by `einsum` with all that is known of each layer, for each mapping; or one by `mapping`."""
         if by == "mapping":
             memories = list(dict.fromkeys(name for m in self.mappings for name in m.evaluation.peak_occupancy_bits))
             figures = ("energy", "latency", "edp", "dynamic_energy", "leak_energy")
@@ -255,7 +255,12 @@ class Result:
             costs = [tuple(getattr(e, name) for name in figures) for e in evaluations]
             sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in evaluations]
             return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(evaluations) + 1)])
-        tables = [m.evaluation.table(by) for m in self.mappings]
+        if by == "einsum":
+            from fusiest.report import layer_tables
+
+            tables = layer_tables(self.spec, [(m.looptree, m.evaluation) for m in self.mappings])
+        else:
+            tables = [m.evaluation.table(by) for m in self.mappings]
         rows = [(i, *row) for i, table in enumerate(tables, start=1) for row in table.rows]
         return DataTable(("mapping", *tables[0].columns), rows)
 

@@ -46,13 +46,28 @@ function swatch(name, shape = "") {
   return node;
 }
 
-function axis(unit, title, range, log = false) {
+/** An axis; of one that lies flat, `room` is its length in pixels. */
+function axis(unit, title, range, log = false, room = Infinity) {
   const common = {
     title: { text: plain(title), standoff: 8, font: { size: 12 } }, gridcolor: themeColor("grid"), zeroline: !log,
     zerolinecolor: themeColor("line"), linecolor: themeColor("line"), tickcolor: themeColor("line"), automargin: true, fixedrange: true,
   };
-  if (log) return { ...common, type: "log", range, ...logTicks(range, unit) };
-  return { ...common, range, ...ticks(range, unit) };
+  if (log) return { ...common, type: "log", range, ...thinned(logTicks(range, unit), range, Math.log10, room) };
+  return { ...common, range, ...thinned(ticks(range, unit), range, (value) => value, room) };
+}
+
+const LETTER = 6.8; // pixels of a letter of 12 pixels, on average
+
+/** As many of the ticks, evenly spread, as have room for their texts beside each other. */
+function thinned({ tickvals, ticktext }, [low, high], place, room) {
+  const half = (i) => (ticktext[i].length * LETTER + 10) / 2;
+  const at = (i) => ((place(tickvals[i]) - low) / (high - low)) * room;
+  for (let every = 1; ; every += 1) {
+    const kept = tickvals.map((_, i) => i).filter((i) => i % every === 0);
+    if (room === Infinity || kept.every((i, k) => k === 0 || at(i) - at(kept[k - 1]) >= half(i) + half(kept[k - 1]))) {
+      return { tickvals: kept.map((i) => tickvals[i]), ticktext: kept.map((i) => ticktext[i]) };
+    }
+  }
 }
 
 /** The least round number (1, 2 or 5 times a power of ten) that is not below this one. */
@@ -240,6 +255,20 @@ function noted(note, chart) {
   };
 }
 
+/** The notes that have room where they are, in a plane of so many pixels: none covers one before it. */
+function withRoom(chart, layout, wide, high) {
+  const boxes = [];
+  const pixel = (axis, value, log, length) => (((log ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0])) * length;
+  return chart.notes.filter((note) => {
+    const half = (note.text.length * LETTER) / 2;
+    const x = pixel(layout.xaxis, note.x, chart.log_x, wide) + note.right * (half + 7);
+    const y = pixel(layout.yaxis, note.y, chart.log_y, high) + note.up * 12;
+    const free = boxes.every((box) => Math.abs(box.x - x) >= box.half + half || Math.abs(box.y - y) >= 14);
+    if (free) boxes.push({ x, y, half });
+    return free;
+  });
+}
+
 /** A plain line is drawn in the page's own grey. */
 const lineColor = (name) => (name === "other" ? themeColor("muted") : paint(name).color);
 
@@ -270,10 +299,10 @@ function points(chart, width, options) {
   const range = (key, log) => padded([...chart.clouds, ...chart.lines].flatMap((part) => part[key]), log);
   const layout = {
     ...baseLayout(chart, width), height: chart.lines.length ? 330 : sum(chart.clouds.map((cloud) => cloud.xs.length)) > 3 ? 380 : 260,
-    xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs", chart.log_x), chart.log_x), zeroline: false },
+    xaxis: { ...axis(chart.x_unit, chart.x_axis, range("xs", chart.log_x), chart.log_x, width - 110), zeroline: false },
     yaxis: { ...axis(chart.y_unit, chart.y_axis, range("ys", chart.log_y), chart.log_y), zeroline: false },
-    annotations: chart.notes.map((note) => noted(note, chart)),
   };
+  layout.annotations = withRoom(chart, layout, width - 110, layout.height - 70).map((note) => noted(note, chart));
   if (chart.zero_x !== null) {
     const tickvals = [chart.zero_x, ...layout.xaxis.tickvals.filter((value) => value > chart.zero_x * 1.5)];
     Object.assign(layout.xaxis, { tickvals, ticktext: tickvals.map((value) => xWords(chart, value)) });
@@ -294,23 +323,26 @@ function ink(rgb) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 
+/** A table of shares. Where its columns have no room for numbers, it lies on its side: a line for each. */
 function heat(chart, width) {
-  const text = chart.values.map((row) => row.map((value) => (value === null ? "" : value && value < 0.005 ? "<1" : String(Math.round(100 * value)))));
+  const flip = chart.columns.length > width / 32;
+  const [across, down] = flip ? [chart.rows, chart.columns] : [chart.columns, chart.rows];
+  const value = (r, c) => (flip ? chart.values[c][r] : chart.values[r][c]);
+  const cells = (make) => down.map((_, r) => across.map((_, c) => make(value(r, c), r, c)));
+  const said = (share, r, c) => `<b>${plain(flip ? down[r] : across[c])}</b><br>${plain(flip ? across[c] : down[r])} busy ${share === null ? "–" : quantity(100 * share, "%")}`;
   const data = [{
-    type: "heatmap", z: chart.values, x: chart.columns.map((_, i) => i), y: chart.rows.map((_, i) => i), zmin: 0, zmax: 1, xgap: 2, ygap: 2, showscale: false,
-    colorscale: [[0, themeColor("heat-low")], [1, themeColor("heat-high")]], hoverinfo: "text", hoverongaps: false,
-    hovertext: chart.values.map((row, r) => row.map((v, c) => `<b>${plain(chart.columns[c])}</b><br>${plain(chart.rows[r])} busy ${v === null ? "–" : quantity(100 * v, "%")}`)),
+    type: "heatmap", z: cells((share) => share), x: across.map((_, i) => i), y: down.map((_, i) => i), zmin: 0, zmax: 1, xgap: 2, ygap: down.length > MANY ? 1 : 2, showscale: false,
+    colorscale: [[0, themeColor("heat-low")], [1, themeColor("heat-high")]], hoverinfo: "text", hoverongaps: false, hovertext: cells(said),
   }];
   const annotations = [];
-  if (chart.columns.length <= width / 32) {
-    text.forEach((row, r) => row.forEach((value, c) => {
-      annotations.push({ x: c, y: r, text: value, showarrow: false, font: { size: 11, color: ink(mix(themeColor("heat-low"), themeColor("heat-high"), chart.values[r][c])) } });
-    }));
-  }
+  cells((share, r, c) => {
+    const text = share === null ? "" : share && share < 0.005 ? "<1" : String(Math.round(100 * share));
+    annotations.push({ x: c, y: r, text: plain(text), showarrow: false, font: { size: 11, color: ink(mix(themeColor("heat-low"), themeColor("heat-high"), share)) } });
+  });
   const layout = {
-    ...baseLayout(chart, width), height: 110 + 30 * chart.rows.length, annotations,
-    xaxis: { tickvals: chart.columns.map((_, i) => i), ticktext: chart.columns.map(plain), tickangle: slant(chart.columns, width), automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
-    yaxis: { tickvals: chart.rows.map((_, i) => i), ticktext: chart.rows.map(plain), autorange: "reversed", automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+    ...baseLayout(chart, width), height: 110 + (down.length > MANY ? THIN_ROW : 30) * down.length, annotations,
+    xaxis: { tickvals: across.map((_, i) => i), ticktext: across.map(plain), tickangle: slant(across, width), automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
+    yaxis: { tickvals: down.map((_, i) => i), ticktext: down.map(plain), autorange: "reversed", automargin: true, fixedrange: true, showgrid: false, zeroline: false, ticks: "" },
   };
   return { data, layout };
 }

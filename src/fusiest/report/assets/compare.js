@@ -36,6 +36,20 @@ function drawTables() {
     DATA.moved, DATA.names.map((_, i) => i + 1));
 }
 
+/** Why two mappings of one workload differ; nothing for any others. */
+function drawReasons() {
+  byId("reasons").hidden = !DATA.reasons;
+  if (!DATA.reasons) return;
+  const signed = (value, unit) => (value > 0 ? "+" : value < 0 ? "−" : "") + quantity(Math.abs(value), unit);
+  for (const [field, title, unit] of [["energy", "energy of", "J"], ["seconds", "busy time of", "s"]]) {
+    fill(`reasons-${field}`, [title, ...DATA.names, `${DATA.names[1]} − ${FIRST}`],
+      DATA.reasons[field].map(([name, a, b, more]) => [name, quantity(a, unit), quantity(b, unit), signed(more, unit)]), []);
+  }
+  const times = (count) => (count ? `${digits(count)}×` : "–");
+  fill("reasons-fetches", ["tensor", ...DATA.names.flatMap((name) => [`${name} in`, `${name} read`, `${name} written`])],
+    DATA.reasons.fetches.map(([name, ...cells]) => [name, ...cells.map((cell) => (typeof cell === "number" ? times(cell) : cell))]), [1, 4]);
+}
+
 /** What the others have and the first has not, and the other way round, one below the other. */
 function drawDifferences(id, field) {
   const kinds = { "+": "added", "-": "removed" };
@@ -50,6 +64,7 @@ await loadLibrary("plotly");
 startPage();
 drawFigures();
 drawTables();
+drawReasons();
 drawDifferences("tree", "tree");
 drawDifferences("specs", "specs");
 await drawCharts();

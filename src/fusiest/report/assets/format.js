@@ -13,6 +13,7 @@ function quantity(value, unit) {
   if (unit === "") return Math.abs(value) < 1000 ? digits(value) : Math.round(value).toLocaleString("en-US");
   if (unit === "%") return digits(value, 3) + " %";
   if (value === 0) return "0 " + unit;
+  if (unit === "B" && Math.abs(value) < 1024 && value % 1) return digits(8 * value, 6) + " bits";
   if (unit === "op/B" && value < 1e6) return value.toLocaleString("en-US", { maximumSignificantDigits: 4 }) + " " + unit;
   const table = unit === "B" ? BINARY : PREFIXES;
   const [factor, prefix] = table.find(([f]) => Math.abs(value) >= f) || table[table.length - 1];

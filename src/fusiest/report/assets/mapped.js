@@ -38,7 +38,7 @@ function componentCells(row) {
   const fanout = row.fanouts.map(([name, count]) => `${name} ${count.toLocaleString("en-US")}`).join(" × ");
   return [
     [row.kind, "text"], [row.count.toLocaleString("en-US")], [fanout, "text"],
-    [row.size ? spanWords(row.size, (bytes) => (bytes > 0 && bytes < 8 ? `${8 * bytes} bit` : quantity(bytes, "B"))) : ""],
+    [row.size ? spanWords(row.size, (bytes) => quantity(bytes, "B")) : ""],
     [actionWords(row, 1, (rate) => (compute ? quantity(rate, "/s") : quantity(rate / 8, "B/s")))],
     [zeroAsNone(actionWords(row, 2, (joules) => (joules ? quantity(joules, compute ? "J" : "J/b") : "0 J")))],
     [row.peak ? quantity(row.peak, "op/s") : ""],

@@ -49,7 +49,7 @@ function drawFound() {
     ["Order of Einsums", shortened(view.order).join(" → ")],
     ...unfusedWords(other),
     ["Roofline", rooflineWords()],
-    ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
+    ["Peak use", view.peaks.map(([name, bytes, size]) => `${name} ${bytes === null ? "unused" : quantity(bytes, "B")}${size === null ? "" : " of " + quantity(size, "B")}`).join(", ")],
   ];
   byId("facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
 }
@@ -260,6 +260,7 @@ async function drawView() {
   byId("pseudocode").textContent = state.view.pseudocode;
   drawSets();
   drawCostsLead();
+  drawLayers();
   drawMemoryCards();
   await drawCharts();
   document.documentElement.dataset.shown = state.shown;

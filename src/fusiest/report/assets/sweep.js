@@ -15,7 +15,7 @@ function fill(id, head, rows) {
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(cell)))));
 }
 
-const area = (value) => `${digits(value * 1e6)} mm²`;
+const area = (value) => (value ? `${digits(value * 1e6)} mm²` : "–");
 
 /** Links to the reports of a design's mappings, one per workload. */
 function links(number) {

@@ -14,6 +14,7 @@ function chip(number) {
 
 function rowWords(row) {
   if (row.kind === "loop" || row.kind === "spatial") return loopWords(row);
+  if (row.kind === "holders") return el("span", { class: "words" }, el("b", {}, `${row.count} tensors`), el("span", { class: "where" }, (row.toll ? " through " : " in ") + row.component));
   if (row.kind === "branch") return el("span", { class: "words" }, el("b", {}, row.einsums.length > 1 ? "Einsums " : "Einsum "), row.einsums.join(", "));
   if (row.kind === "compute") return el("span", { class: "words" }, el("b", { class: "pill" }, row.einsum), el("span", { class: "muted" }, ` on ${row.component}, ${quantity(row.operations, "op")}`));
   const where = row.kind === "toll" ? " through " : " in ";
@@ -22,7 +23,7 @@ function rowWords(row) {
 
 function figuresOf(row) {
   if (row.energy === undefined) return [];
-  const bytes = (bits) => (bits === undefined ? "" : bits > 0 && bits < 8 ? bits + " bit" : quantity(bits / 8, "B"));
+  const bytes = (bits) => (bits === undefined ? "" : quantity(bits / 8, "B"));
   const cell = (label, text) => el("span", { class: "figure", "data-label": text ? label : "" }, text);
   return [cell("held ", bytes(row.held)), cell("traffic ", bytes(row.moved)), cell("energy ", quantity(row.energy, "J"))];
 }
@@ -32,7 +33,7 @@ function drawTree(list, rows, onTensor) {
   const items = rows.map((row, i) => {
     const parent = i + 1 < rows.length && rows[i + 1].depth > row.depth;
     const item = el("li", {
-      role: "treeitem", class: "row " + row.kind, "aria-level": row.depth + 1, "aria-expanded": parent ? "true" : null, tabindex: i ? "-1" : "0",
+      role: "treeitem", class: "row " + row.kind, "aria-level": row.depth + 1, "aria-expanded": parent ? String(row.kind !== "holders") : null, tabindex: i ? "-1" : "0",
       "data-tensor": row.tensor === undefined ? null : row.tensor,
     }, el("span", { class: "label" }, el("span", { class: "fold", "aria-hidden": "true" }), rowWords(row)), ...figuresOf(row));
     item.style.setProperty("--depth", row.depth);
@@ -83,6 +84,7 @@ function drawTree(list, rows, onTensor) {
   list.onmouseleave = () => onTensor(undefined);
   list.onfocusout = list.onmouseleave;
   list.replaceChildren(...items);
+  show();
   return {
     all(open) { items.forEach((_, i) => expandable(i) && (open || rows[i].kind === "branch" || rows[i].depth > 0) && items[i].setAttribute("aria-expanded", String(open))); show(); },
   };

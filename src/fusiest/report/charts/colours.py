@@ -65,8 +65,16 @@ class Names:
         first = next(i for t, i in self.tensors.items() if self.roles[t] == role)
         return f"{role}:{self.tensors[tensor] - first}"
 
+    @cached_property
+    def computes(self) -> list[str]:
+        return arch.computes(self.spec.require_arch())
+
     def component_color(self, component: str) -> str:
-        return f"component:{self.components[component]}"
+        """One colour for every chart: a grey of a compute, a step of the scale of every other component."""
+        if component in self.computes:
+            return f"computes:{self.computes.index(component)}"
+        others = [name for name in self.components if name not in self.computes]
+        return f"component:{others.index(component)}"
 
     def groups(self, amounts: Mapping[str, float]) -> list[TensorGroup]:
         """Series for what these tensors take: of each role the largest one by one, then the others together."""

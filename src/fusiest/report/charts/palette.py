@@ -2,7 +2,7 @@
 
 A tensor's hue is its role: the blue, green, orange and purple of Okabe and Ito; its shade is its own. On grey paper roles
 differ by how dark they are and by hatching. Beyond a palette's length shades repeat with another hatching. Components are
-steps of one scale, outermost darkest, so that they are never taken for tensors. Computing and leaking are grey, and nothing
+steps of one scale, outermost darkest, so that they are never taken for tensors. Computes and leakage are grey, and nothing
 else is, but for what others are compared with.
 """
 
@@ -22,14 +22,16 @@ SETS = ("#4477AA", "#CCBB44", "#228833", "#AA3377", "#66CCEE", "#EE6677", "#BBBB
 """Tol's bright colours, for sets of fused Einsums."""
 COMPONENTS = ("#3B4A80", "#34748E", "#2BA08B", "#6CB95A", "#B3BD33", "#DDB321")
 """Steps of a scale from dark to light."""
+COMPUTES = ("#6E6E6E", "#A3A3A3", "#C9C9C9")
+"""Greys of computes, the same in every chart. The first is also what computing takes where there is one compute."""
 PLAIN = {
     "found": ("#0072B2", ""), "other": ("#8C8C8C", ""), "bound": ("#D55E00", ""),
-    "partial": ("#CC79A7", "/"), "compute": ("#6E6E6E", ""), "leak": ("#B4B4B4", "x"),
+    "partial": ("#CC79A7", "/"), "compute": (COMPUTES[0], ""), "leak": ("#B4B4B4", "x"),
     **{f"rest-{role}": (shades[1], ".") for role, shades in ROLES.items()},
 }  # fmt: skip
 """Colours by a name of their own, with their hatching."""
 
-PALETTES: Mapping[str, Sequence[str]] = {**ROLES, "set": SETS, "component": COMPONENTS}
+PALETTES: Mapping[str, Sequence[str]] = {**ROLES, "set": SETS, "component": COMPONENTS, "computes": COMPUTES}
 
 
 def colour(name: str) -> tuple[str, str]:

@@ -1,4 +1,6 @@
-"""Names beside points on logarithmic axes, so that they cover neither each other nor points, where there is room.
+"""Names beside points on logarithmic axes: they never cover each other, and no points where there is room elsewhere.
+
+A name for which there is no room is left out: the point says it when pointed at, and the table of numbers has it.
 
 Points that are drawn on top of each other share one text. What is free depends on how large the chart is drawn; this is
 worked out once, for a middling size, so that the page and the files have the names in the same places.
@@ -40,7 +42,7 @@ class _Rectangle:
 def placed(
     named: Mapping[str, LabelPlace], points: Sequence[LabelPlace], lines: Sequence[tuple[LabelPlace, LabelPlace]] = ()
 ) -> list[Note]:
-    """A note per name, or per few names whose points meet. `points` are all that is drawn, the named ones too; so are `lines`.
+    """A note per name that has room, or per few names whose points meet. All of `points` and `lines` are drawn.
 
     >>> [(note.text, note.right, note.up) for note in placed({"A": (1, 1), "B": (1, 1), "C": (100, 10)}, [(1, 1), (100, 10)])]
     [('A, B', 1, 0), ('C', -1, 0)]
@@ -49,12 +51,17 @@ def placed(
     taken = [_Rectangle(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in {pixels(p) for p in points}]
     for a, b in lines:
         taken += _stretch(pixels(a), pixels(b))
-    notes = []
+    notes: list[Note] = []
+    texts: list[_Rectangle] = []
     for group in _groups({name: pixels(place) for name, place in named.items()}):
         text = ", ".join(group[:MOST_SHARING]) + (f" +{len(group) - MOST_SHARING}" if len(group) > MOST_SHARING else "")
         point = pixels(named[group[0]])
-        right, up = min(SIDES, key=lambda side: _cost(_covered(text, point, side), taken))
-        taken.append(_covered(text, point, (right, up)))
+        free = [side for side in SIDES if not any(_covered(text, point, side).shared(other) for other in texts)]
+        if not free:
+            continue
+        right, up = min(free, key=lambda side: _cost(_covered(text, point, side), taken))
+        texts.append(_covered(text, point, (right, up)))
+        taken.append(texts[-1])
         x, y = named[group[0]]
         notes.append(Note(x=x, y=y, text=text, right=right, up=up))
     return notes

@@ -62,15 +62,25 @@ def _components(names: Names) -> _Split:
 
 
 def _tensors(names: Names, shares: Sequence[EnergyShare]) -> _Split:
-    """By tensor; partial sums, computing and leaking are by themselves."""
+    """By tensor; partial sums, leakage and every compute are by themselves, a compute in its own colour."""
     amounts: dict[str, float] = {}
     for share in shares:
         if share.tensor and share.joules and not share.partial:
             amounts[share.tensor] = amounts.get(share.tensor, 0.0) + share.joules
     groups = names.groups(amounts)
     group_of = {tensor: group.name for group in groups for tensor in group.members}
-    colors = {**{group.name: group.color for group in groups}, PARTIAL: "partial", COMPUTE: "compute", LEAK: "leak"}
-    return _Split(lambda s: PARTIAL if s.partial else group_of[s.tensor] if s.tensor else _spender(s), colors)
+    several = len(names.computes) > 1
+    computing = {c: names.component_color(c) for c in names.computes} if several else {COMPUTE: "compute"}
+    colors = {**{group.name: group.color for group in groups}, PARTIAL: "partial", **computing, LEAK: "leak"}
+
+    def series(share: EnergyShare) -> str:
+        if share.partial:
+            return PARTIAL
+        if share.tensor:
+            return group_of[share.tensor]
+        return share.component if several and share.action != "leak" else _spender(share)
+
+    return _Split(series, colors)
 
 
 def _energy(

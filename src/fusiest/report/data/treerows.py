@@ -14,6 +14,7 @@ from fusiest.looptree import (
     Spatial,
     Storage,
     Temporal,
+    Toll,
     einsums,
     iterations,
     rank_words,
@@ -22,6 +23,9 @@ from fusiest.looptree import (
 from fusiest.model import Anatomy, Evaluation
 from fusiest.report.data.background import Background
 from fusiest.report.data.traffic import HolderCost, holder_costs
+
+MOST_OPEN = 8
+"""Tensors that one storage node may list before they are folded into a row."""
 
 
 def tree_rows(background: Background, tree: LoopTree, parts: Anatomy, evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -53,7 +57,7 @@ class _RowWalk:
             elif isinstance(node, Compute):
                 self.rows.append(self.compute(node, depth))
             else:
-                self.rows += [self.holder(node, str(tensor), depth) for tensor in node.tensors]
+                self.holders(node, depth)
             self.number += 1
 
     def branch(self, nodes: tuple[Node, ...], depth: int, above: tuple[Loop, ...]) -> None:
@@ -72,6 +76,26 @@ class _RowWalk:
         if isinstance(node, Spatial):
             row |= {"kind": "spatial", "on": f"{node.component}.{node.name}"}
         return row
+
+    def holders(self, node: Storage | Toll, depth: int) -> None:
+        """A row per tensor; many of them lie below one row, which is folded at first. What they hold is not held at once."""
+        if len(node.tensors) <= MOST_OPEN:
+            self.rows += [self.holder(node, str(tensor), depth) for tensor in node.tensors]
+            return
+        rows = [self.holder(node, str(tensor), depth + 1) for tensor in node.tensors]
+        sums: dict[str, Any] = {name: sum(row[name] for row in rows) for name in ("moved", "energy")}
+        toll = isinstance(node, Toll)
+        self.rows.append(
+            {
+                "kind": "holders",
+                "depth": depth,
+                "count": len(rows),
+                "component": str(node.component),
+                "toll": toll,
+                **sums,
+            }
+        )
+        self.rows += rows
 
     def holder(self, node: Any, tensor: str, depth: int) -> dict[str, Any]:
         cost = self.costs[self.number, tensor]

@@ -16,6 +16,7 @@ from fusiest.report.data.limits import rates
 from fusiest.report.data.memory import memory_size, occupancy_charts
 from fusiest.report.data.roles import energy_shares
 from fusiest.report.data.treerows import tree_rows
+from fusiest.report.layers import layer_view
 from fusiest.show import einsum_text
 from fusiest.spec import Spec, dump_mapping
 
@@ -59,14 +60,18 @@ def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation)
         "order": [str(e) for e in evaluation.einsums],
         "warnings": list(evaluation.warnings),
         "peaks": [
-            [m, evaluation.peak_occupancy_bits[m] / 8, size / 8 if (size := memory_size(parts, m)) < math.inf else None]
+            [
+                m,
+                evaluation.peak_occupancy_bits[m] / 8 if m in evaluation.peak_occupancy_bits else None,
+                size / 8 if (size := memory_size(parts, m)) < math.inf else None,
+            ]
             for m in names.memories
-            if m in evaluation.peak_occupancy_bits
         ],
         "tree": tree_rows(background, tree, parts, evaluation),
         "pseudocode": _pseudocode(background.spec, tree),
         "yaml": dump_mapping(tree),
         "sets": fused_sets.set_table(background, tree, parts, evaluation),
+        "layers": layer_view(background, evaluation, parts, tree),
         "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
     }
 

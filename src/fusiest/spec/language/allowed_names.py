@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from fusiest.base.errors import SpecError, shown
+from fusiest.base.errors import SpecError, did_you_mean, shown
 
 MAX_NAME = 200
 NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -30,6 +30,20 @@ def check_name(name: str, what: str, dashes: bool = False) -> None:
     check_word(name, what, dashes)
     if name in RESERVED:
         raise SpecError(f"{what} name '{name}' is a word of the expression language; choose another", name)
+
+
+_ROLES = {"input": "Inputs & …", "output": "Outputs", "weight": "Inputs - input"}
+"""Names that architectures use for an Einsum's tensors, and the source that a rename may give them."""
+
+
+def unknown_name(name: str, known: Mapping[str, object]) -> SpecError:
+    """The error for a name that an expression uses, with its cure: a rename, where an architecture names a role."""
+    if name in _ROLES and "Outputs" in known:
+        entry = f"{{name: {name}, source: {_ROLES[name]}}}"
+        cure = f"; say which tensors it is: renames: {{einsums: [{{name: default, tensor_accesses: [{entry}]}}]}}"
+    else:
+        cure = did_you_mean(name, known)
+    return SpecError(f"unknown name '{name}'{cure}")
 
 
 def repeated(names: Iterable[str]) -> str | None:

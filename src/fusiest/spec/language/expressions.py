@@ -16,6 +16,7 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from fusiest.base.errors import Located, SpecError, did_you_mean, shown
+from fusiest.spec.language.allowed_names import unknown_name
 from fusiest.spec.language.functions import FUNCTIONS
 from fusiest.spec.language.grammar import SYMBOLS, is_fanout, names_in, parse_expression
 from fusiest.spec.language.namesets import Attributed, NameSet, Universe
@@ -194,7 +195,7 @@ class _TreeWalk:
         except KeyError:
             if node.id in CONSTANTS:
                 return CONSTANTS[node.id]
-            raise SpecError(f"unknown name '{node.id}'{did_you_mean(node.id, self.names)}") from None
+            raise unknown_name(node.id, self.names) from None
 
     def attribute(self, node: ast.Attribute) -> object:
         owner = self.visit(node.value)

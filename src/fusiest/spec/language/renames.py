@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fusiest.base.errors import SpecError
+from fusiest.base.errors import SpecError, closest
 from fusiest.spec.language.allowed_names import circle
 from fusiest.spec.language.expressions import names_in
-from fusiest.spec.workload.einsums import EinsumRenames, Rename, Workload
+from fusiest.spec.workload.einsums import Einsum, EinsumRenames, Rename, Workload
 
 
 def rename_tables(workload: Workload, renames: Sequence[EinsumRenames]) -> dict[str, tuple[Rename, ...]]:
@@ -38,6 +38,18 @@ def _ordered(listed: Sequence[Rename]) -> tuple[Rename, ...]:
                 reason = "itself" if used == name else f"{used} before it is defined; list {used} first"
                 raise SpecError(f"rename {name} uses {reason}", listed[index].source)
     return tuple(listed[last[name]] for name in _by_use(uses, {n: listed[i] for n, i in last.items()}))
+
+
+def misspelt_tensor(
+    einsum: Einsum, users: Mapping[str, tuple[str, ...]], producers: Mapping[str, tuple[str, ...]]
+) -> str:
+    """A question about an input that no other Einsum has and whose name is close to a tensor that one makes; else empty."""
+    inputs = [str(access.name) for access in einsum.tensor_accesses if not access.output]
+    made = [tensor for tensor in producers if einsum.name not in users[tensor]]
+    for name in inputs:
+        if name not in producers and len(users[name]) == 1 and (meant := closest(name, made)):
+            return f"no other Einsum has {name}; did you mean '{meant}'?"
+    return ""
 
 
 def _names(rename: Rename) -> list[str]:

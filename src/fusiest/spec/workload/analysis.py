@@ -16,7 +16,7 @@ from fusiest.spec.language.affine import Affine
 from fusiest.spec.language.expressions import NameSet, Universe, by_set, name_set, number
 from fusiest.spec.language.namesets import SetKind
 from fusiest.spec.language.ranges import Limits
-from fusiest.spec.language.renames import rename_tables
+from fusiest.spec.language.renames import misspelt_tensor, rename_tables
 from fusiest.spec.language.scope import EinsumNames, tensor_set
 from fusiest.spec.language.variables import VariableValue, split
 from fusiest.spec.workload.checks import check_dependencies, check_einsums, check_names
@@ -224,10 +224,11 @@ def _resolve(
         if rename.expected_count is not None:
             expected = number(rename.expected_count, names, "expected_count")
             if len(renamed) != expected:
+                hint = misspelt_tensor(einsum, users, producers) if len(renamed) < expected else ""
                 raise SpecError(
                     f"rename {rename.name} stands for {len(renamed)} {renamed.kind}s in Einsum {einsum.name} "
                     f"({', '.join(sorted(renamed.members)) or 'none'}), expected {expected}; "
-                    f"set it there with renames: {{{rename.name}: …}}",
+                    f"{hint or f'set it there with renames: {{{rename.name}: …}}'}",
                     rename.source,
                 )
         names.local[rename.name] = renamed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.base.errors import Source, SpecError, did_you_mean
-from fusiest.spec import Action, Spec, edited, plain_scalar
+from fusiest.spec import Spec, inner_item, plain_scalar
 from fusiest.spec import architecture as arch
 from fusiest.sweeps.file.parameters import ParameterValue
 
@@ -33,22 +33,11 @@ def _owner(machine: Spec, name: str) -> arch.Container:
 
 
 def _inner(owner: arch.Container, name: str) -> tuple[str, list[Any], int]:
-    """The list (actions or dimensions) that a name of three parts is about, and the place in it. What its class says of an action
-    may be left out of the list.
-    """
-    inner = _words(name)[1]
-    listed = list(getattr(owner, "actions", ()))
-    unlisted = [item for item in getattr(owner, "ACTIONS", ()) if item not in {str(action.name) for action in listed}]
-    actions = listed + [Action(name=item) for item in unlisted]
-    places: dict[str, tuple[str, list[Any], int]] = {
-        str(item.name): ("actions", actions, i) for i, item in enumerate(actions)
-    }
-    places |= {str(item.name): ("spatial", list(owner.spatial), i) for i, item in enumerate(owner.spatial)}
-    if inner not in places:
-        raise SpecError(
-            f"parameter {name}: {owner.name} has no action or dimension {inner}{did_you_mean(inner, places)}", name
-        )
-    return places[inner]
+    """The action or dimension that a name of three parts is about."""
+    try:
+        return inner_item(owner, _words(name)[1])
+    except SpecError as error:
+        raise SpecError(f"parameter {name}: {error.message}", name) from None
 
 
 def field_of(machine: Spec, name: str) -> object:
@@ -67,17 +56,11 @@ def field_of(machine: Spec, name: str) -> object:
 def with_field(machine: Spec, name: str, value: ParameterValue) -> Spec:
     """The machine with another value of one field."""
     field_of(machine, name)
-    owner, words = _owner(machine, name), _words(name)
+    words = _words(name)
     if words[-1] == "name":
         raise SpecError(f"parameter {name}: names are no parameters, as mappings speak of them", name)
     try:
-        if len(words) == 2:
-            return machine.with_component(words[0], **{words[1]: value})
-        place, items, index = _inner(owner, name)
-        items[index] = edited(items[index], f"{words[0]}.{words[1]}", {words[2]: value})
-        listed = getattr(owner, place)
-        changed = [item for item in items if place == "spatial" or item is items[index] or item in listed]
-        return machine.with_component(words[0], **{place: tuple(changed)})
+        return machine.with_component(words[0], **{".".join(words[1:]): value})
     except SpecError as error:
         in_a_file = error.source is not None and error.source.line > 0
         raise SpecError(f"parameter {name}: {error.message}", error.source if in_a_file else name) from None
