@@ -87,7 +87,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.list:
         for case in CASES:
-            print(f"{case.name:24} {case.about}")
+            print(f"{case.name:24} {case.chip:12} {case.about}")
         return
     chosen = [find(name) for name in options.only] if options.only else list(CASES)
     date = datetime.date.today().isoformat()

@@ -27,6 +27,11 @@ class BenchCase:
     """Also tiles that do not divide."""
 
     @property
+    def chip(self) -> str:
+        """The architecture, by the name of its file."""
+        return Path(self.files[0]).stem
+
+    @property
     def command(self) -> str:
         """What a user would type; phase 1 alone has no command."""
         defines = "".join(f" -D {name}={value}" for name, value in self.defines.items())
@@ -75,14 +80,14 @@ CASES = (
     ),
     BenchCase(
         name="pmappings-conv-tpu",
-        about="pmappings of a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3, on the TPU v4i",
+        about="pmappings of a ResNet-18 convolution, 64 x 64 channels, 56 x 56, 3 x 3",
         files=("tpu_v4i", _CONV),
         defines=_RESNET,
         einsums=("Conv",),
     ),
     BenchCase(
         name="pmappings-conv-eyeriss",
-        about="pmappings of the same convolution, batch 4, on an Eyeriss-like array",
+        about="pmappings of the same convolution, batch 4",
         files=(_EYERISS, _CONV),
         defines={"BATCH_SIZE": 4, **_RESNET},
         einsums=("Conv",),
@@ -139,7 +144,7 @@ CASES = (
     *(
         BenchCase(
             name=f"chain-snowcat-{n}",
-            about=f"a chain of {n} matmuls on Snowcat, front",
+            about=f"a chain of {n} matmuls, front",
             files=("snowcat", "matmuls"),
             defines={"N_EINSUMS": n},
             orders="all",
@@ -198,6 +203,20 @@ CASES = (
         cold=True,
     ),
 )
+
+README_CASES = (
+    "matmuls-1",
+    "matmuls-4",
+    "gpt3-small-energy",
+    "gpt3-edp",
+    "gpt3-32-layers-edp",
+    "resnet18-edp",
+    "mobilenet-v2-edp",
+    "bert-base-edp",
+    "imperfect-conv-tpu",
+    "chain-snowcat-512",
+)
+"""The rows of the README's table."""
 
 
 def find(name: str) -> BenchCase:

@@ -5,28 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.cases import CASES, BenchCase
+from bench.cases import README_CASES, BenchCase, find
 from fusiest.base.files import write_atomically
 
 BEGIN, END = "<!-- bench table -->", "<!-- /bench table -->"
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown: one line per case that was measured, then where and with what."""
+    """Markdown: one line per case of the README, then where and with what it was measured."""
     lines = [
-        "| case | search | whole process | AccelForge | times faster |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| case | chip | search | whole process | AccelForge | times faster |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for case in CASES:
-        if case.name in results["cases"]:
-            lines.append(_line(case, results["cases"][case.name]))
+    lines += [_line(find(name), results["cases"][name]) for name in README_CASES if name in results["cases"]]
     machine, versions = results["machine"], results["versions"]
     memory = f", {machine['ram_bytes'] / 2**30:.0f} GiB" if machine["ram_bytes"] else ""
+    revision = f" ({versions['revision']})" if versions["revision"] else ""
     lines += [
         "",
-        f"Measured on {results['date']}: {machine['cpu']}, {machine['cores']} cores{memory}; Python {versions['python']}, "
-        f"NumPy {versions['numpy']}, Numba {versions['numba']}, fusiest {versions['fusiest']}"
-        + (f" ({versions['revision']})." if versions["revision"] else "."),
+        f"Measured on {results['date']}: {machine['cpu']}, {machine['cores']} cores{memory}.",
+        f"Python {versions['python']}, NumPy {versions['numpy']}, Numba {versions['numba']}, "
+        f"fusiest {versions['fusiest']}{revision}.",
     ]
     return "\n".join(lines)
 
@@ -36,7 +35,9 @@ def _line(case: BenchCase, record: dict[str, Any]) -> str:
     published = faster = ""
     if case.published_seconds is not None:
         published, faster = f"{case.published_seconds:.0f} s", _two_digits(case.published_seconds / whole)
-    return f"| {case.about} | {record['search_seconds']:.2f} s | {whole:.2f} s | {published} | {faster} |"
+    return (
+        f"| {case.about} | `{case.chip}` | {record['search_seconds']:.2f} s | {whole:.2f} s | {published} | {faster} |"
+    )
 
 
 def update(readme: Path, results: dict[str, Any]) -> None:

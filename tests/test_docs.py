@@ -2,14 +2,17 @@
 
 Blocks of a document run in order, in one temporary directory and one Python namespace. A YAML block with the line
 `<!-- file: NAME -->` above it is written there first; a block with `<!-- not run: reason -->` above it is left alone. A
-block with `<!-- output -->` above it is what the last command or Python block printed, in parts: see `matches`.
+block with `<!-- output -->` above it is what the last command or Python block printed, in parts: see `matches`. Files
+of `examples` are there from the start.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +28,10 @@ from fusiest.mapper.options import Options
 from tests.command_line import run
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.suffixes == [".md"])]
+DOCUMENTS = [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.suffixes == [".md"])]
 FENCE = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>[\w{}]*)\n(?P<text>.*?)^```$", re.M | re.S)
+GENERATED = {"components.md", "spec-reference.md", "cli-reference.md"}
+WRITTEN = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(page for page in DOCUMENTS if page.name not in GENERATED)]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -64,10 +69,11 @@ def matches(shown: str, printed: str) -> bool:
     return re.search(r"(?:\A|\n)" + pattern, printed.rstrip("\n") + "\n") is not None
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_examples_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__docs__"}
     out = ""
@@ -89,10 +95,28 @@ def test_examples_run(
                 assert status == 0, f"{where}: fusiest {' '.join(arguments)}: {err}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path) -> None:
     targets = [match[1] for match in LINK.finditer(document.read_text(encoding="utf-8"))]
     assert [t for t in targets if not (document.parent / t).exists()] == []
+
+
+@pytest.mark.parametrize("document", WRITTEN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_prose_is_written_in_short_lines(document: Path) -> None:
+    """A sentence a line, and no line over 120 columns but in tables, links, pictures, formulas and code."""
+    prose = FENCE.sub("", document.read_text(encoding="utf-8"))
+    wide = [
+        line
+        for line in prose.splitlines()
+        if len(line) > 120 and not line.startswith(("|", "<!--", "![", "[![", " " * 4))
+    ]
+    assert wide == []
+
+
+def test_readers_find_the_way() -> None:
+    """The README is short, and the CHANGELOG is no history of commits."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    assert (ROOT / "CHANGELOG.md").stat().st_size <= 12_000
 
 
 def _generator(name: str = "generate_reference") -> ModuleType:
@@ -126,13 +150,24 @@ def test_console_commands_are_found() -> None:
 
 
 def test_every_field_of_a_result_is_documented() -> None:
-    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    schemas = [json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "docs" / "schemas").iterdir()]
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=1, M=4, KN=4)
     baseline = run_baseline(spec, Options(("edp",)), BaselineOptions("set", budget=10)).to_json()
     evaluation = fusiest.map(spec, jobs=1).best().evaluation.to_json()
     places: list[Any] = [baseline, baseline["mappings"], baseline["stats"], evaluation, evaluation["einsums"]]
     places[1], places[4] = places[1][0], next(iter(places[4].values()))
-    assert [key for place in places for key in place if not re.search(rf"`\S*\b{key}\b", text)] == []
+    described = {name for name, field in _fields(schemas) if "description" in field}
+    assert [key for place in places for key in place if key not in described] == []
+
+
+def _fields(schemas: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and schemas of all fields, wherever they are."""
+    waiting = list(schemas)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting += node.values()
+            yield from node.get("properties", {}).items()
 
 
 def test_component_classes_are_up_to_date() -> None:
