@@ -1,8 +1,9 @@
-"""How partial mappings are joined, and bounds on what is still to come.
+"""Joining of partial mappings, and lower bounds on the Einsums that remain.
 
-`join_problem` groups the tables of all Einsums by compatibility; `JoinPass` says how to go about joining them; `levels`
-does it; `picks` and `trace` lead from a complete row back to its LoopTree. `potential`, `LowerBounds` and `seam_bounds` say what
-is still to come at least, `Incumbents` what a partial mapping has to beat.
+`join_problem` groups the tables of all Einsums by compatibility. A `JoinPass` sets bounds, incumbents, pruning and
+orders of one pass; `levels` runs it; `picks` and `trace` lead from a complete row back to its LoopTree. `potential`,
+`LowerBounds` and `seam_bounds` bound the cost of the remaining Einsums from below; `Incumbents` holds the costs that a
+partial mapping has to beat.
 """
 
 from fusiest.joining.bounds.reduced import reduced

@@ -1,8 +1,8 @@
-"""One pass over all Einsums: partial mappings are joined, over sets of finished Einsums, level by level.
+"""One pass over all Einsums: it joins partial mappings level by level, over sets of finished Einsums (proof 8).
 
-A pass is a value: bounds, known mappings to beat, how coarsely to prune, which orders. `levels` is a pure function of a
-problem and a pass. It yields each level once it is whole: all partial mappings with so many finished Einsums. Whoever
-stops in between knows the last level, and so from where better mappings could still be reached.
+A pass is a value: bounds, incumbents, pruning, orders. `levels` is a pure function of a problem and a pass. It yields
+each level once the level is whole: all partial mappings with the same number of finished Einsums. A caller that stops
+early holds the last level, and so knows from where a better mapping could still be reached.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from fusiest.pmapping import Floats, Ints
 
 
 class Bounds(Protocol):
-    """What remaining Einsums need at least."""
+    """Lower bounds on the cost of the remaining Einsums."""
 
     def least(self, finished: frozenset[str], live: Relaxed) -> Least:
-        """Given the finished ones, and the relaxed compatibility of live tensors."""
+        """The least cost, given the finished Einsums and the relaxed compatibility of live tensors."""
 
     def seam(self, finished: frozenset[str]) -> Seam | None:
-        """Where more is known than that."""
+        """The cut that is reached with these Einsums, if any: bounds are tighter there."""
 
 
 class NoBounds:
-    """Nothing is known of what remaining Einsums need, not even whether they agree."""
+    """No bounds: every partial mapping may be completed for free, even if its Einsums disagree."""
 
     def least(self, finished: frozenset[str], live: Relaxed) -> Least:
-        """Nothing."""
+        """Zero costs."""
         return NOTHING
 
     def seam(self, finished: frozenset[str]) -> None:
-        """Nowhere is more known."""
+        """No cut."""
 
 
 class PartialGroup(NamedTuple):
@@ -87,46 +87,50 @@ class State:
         return sum(len(rows) for _, rows in self.groups)
 
     def trails(self) -> Trails:
-        """What has to be kept of it to find the way back."""
+        """The part of a state that tracing back needs once its rows are joined."""
         trails = tuple(rows.trail for _, rows in self.groups)
         return Trails(tuple(c for c, _ in self.groups), trails, self.sources, self.pairings)
 
 
 class Trails(NamedTuple):
-    """Of a state: its compatibilities, where the rows of each came from, and what was joined there."""
+    """The origins of a state's rows, group by group."""
 
     compatibilities: tuple[OpenCompatibility, ...]
+    """The compatibility of each group."""
     rows: tuple[Trail, ...]
+    """The origins of each group's rows."""
     sources: tuple[JoinSource, ...]
+    """The joins that led to the state."""
     pairings: tuple[Pairing, ...]
+    """The pairs of groups that were joined, in the order to which `Trail.pairing` refers."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """All partial mappings with so many finished Einsums, and what it took to find them."""
+    """All partial mappings with the same number of finished Einsums, and counts of the work to find them."""
 
     states: tuple[State, ...]
     compatible: int = 0
-    """Pairs of partial mappings and pmappings in the groups that were brought together."""
+    """Pairs of rows in compatible groups."""
     pairs: int = 0
-    """Of these, pairs that were joined."""
+    """Pairs of rows that match, fit the memories and may lead to a better mapping."""
     exact: bool = True
-    """Whether nothing was pruned coarsely."""
+    """Whether no state was pruned coarsely."""
 
     def __len__(self) -> int:
         return sum(len(state) for state in self.states)
 
     @property
     def finished(self) -> int:
-        """Einsums, in all that is there."""
+        """Number of finished Einsums in every state."""
         return len(self.states[0].finished) if self.states else 0
 
     def groups(self) -> int:
-        """How many compatibilities there are."""
+        """Number of groups in all states."""
         return sum(len(state.groups) for state in self.states)
 
     def fingerprint(self) -> bytes:
-        """Equal for the same partial mappings in the same order, in this process and its forks."""
+        """Hash the partial mappings in their order: equal in this process and its forks."""
         hashes = [hash(c) for state in self.states for c, _ in state.groups]
         costs = (rows.energy.tobytes() for state in self.states for _, rows in state.groups)
         return hash((tuple(hashes), *costs)).to_bytes(8, "little", signed=True)
@@ -134,20 +138,23 @@ class Level:
 
 @dataclass(frozen=True)
 class JoinPass:
-    """How to go about it."""
+    """Settings of one join pass: bounds, incumbents, pruning, orders."""
 
     potential: Potential
+    """Lower bounds on each Einsum's groups by themselves."""
     bounds: Bounds
+    """Lower bounds on the remaining Einsums."""
     incumbents: Incumbents
+    """Costs that a partial mapping must be able to beat."""
     coarse: Coarse | None = None
-    """How to prune large sets: what is left is still valid, not always the best. By default exactly."""
+    """Lossy pruning of large states (ε-pruning). None: prune exactly."""
     all_orders: bool = False
-    """Every order of Einsums; else only the listed one."""
+    """Whether to join in every order of Einsums; else only in the listed one."""
     stretch: frozenset[str] | None = None
-    """Only these Einsums."""
+    """The Einsums of the segment to join. None: all of the problem."""
 
     def joins(self, problem: JoinProblem) -> int:
-        """How many there are."""
+        """Number of joins that the pass makes."""
         return len(problem.order if self.stretch is None else self.stretch)
 
     def next_einsums(self, problem: JoinProblem, finished: frozenset[str]) -> list[str]:
@@ -157,19 +164,22 @@ class JoinPass:
         return list(joined if self.all_orders else itertools.islice(joined, 1))
 
     def least(self, problem: JoinProblem, state: State) -> list[Least]:
-        """What the groups of a state still need at least."""
+        """Lower bounds on the remaining Einsums for each group of a state."""
         live = problem.live(state.finished)
         return [self.bounds.least(state.finished, relaxed_open(c, live)) for c, _ in state.groups]
 
 
 def first_level(problem: JoinProblem) -> Level:
-    """Nothing is joined, so everything is still to be reached."""
+    """The level before any join: one empty partial mapping."""
     rows = start_rows(len(problem.memories))
     return Level((State(frozenset(), (PartialGroup(EMPTY, rows),)),))
 
 
 def levels(problem: JoinProblem, how: JoinPass, check: Check, start: Level | None = None) -> Iterator[Level]:
-    """Join Einsum after Einsum, from nothing or from `start`. Levels may be empty: then nothing better is left."""
+    """Join Einsum after Einsum, from nothing or from `start`.
+
+    A level without states ends the search: no better mapping is left.
+    """
     level = start or first_level(problem)
     charged: dict[object, ChargedRows] = {}
     for _ in range(how.joins(problem) - (level.finished if how.stretch is None else 0)):
@@ -201,17 +211,19 @@ def _next_level(
 
 
 class _Ways(NamedTuple):
-    """An Einsum's groups that agree with one of a state."""
+    """The next Einsum's groups that are compatible with one group of a state."""
 
     numbers: Ints
+    """Numbers of the Einsum's groups."""
     after: Floats
-    """What is to come at least after each, and with it."""
+    """Lower bound on the cost of the Einsums that remain after each."""
     least: Floats
+    """That bound plus the least cost of the group itself."""
 
 
 @dataclass
 class _Join:
-    """One Einsum, put after everything that is finished."""
+    """One Einsum, joined to all partial mappings of a state."""
 
     problem: JoinProblem
     how: JoinPass
@@ -219,20 +231,22 @@ class _Join:
     state: State
     einsum: str
     source: int
-    """Of all joins that lead to the same set of finished Einsums, which one."""
+    """Number of this join among those that lead to the same set of finished Einsums."""
     charged: dict[object, ChargedRows]
-    """Groups of all Einsums of this pass, by how they are joined."""
+    """Groups of all Einsums with the charges of a join, remembered for the whole pass."""
     ways: dict[tuple[Relaxed, Relaxed, Cut], _Ways | None] = field(default_factory=dict)
-    """By what a group of the state says of the Einsum's tensors, and of those that stay live."""
+    """Compatible groups of the Einsum, by relaxed compatibility of the tensors shared with the state and of those that
+    stay live."""
     parts: list[JoinedPart] = field(default_factory=list)
-    """What has been joined."""
+    """The joined rows so far."""
     compatible: int = 0
+    """Pairs of rows in compatible groups."""
     pairs: int = 0
-    """Of rows: those that agree in groups, and those that fit and can lead to something better."""
+    """Pairs of rows that match, fit the memories and may lead to a better mapping."""
 
     @property
     def count(self) -> int:
-        """Of groups to join the Einsum to."""
+        """Number of groups in the state."""
         return len(self.state.groups)
 
     @cached_property
@@ -241,16 +255,16 @@ class _Join:
 
     @cached_property
     def stand_in(self) -> StandIn:
-        """In whose stead the Einsum is joined."""
+        """The Einsum in whose place this one is joined."""
         return self.problem.stand_in(self.state.finished, self.einsum)
 
     @cached_property
     def _group_leasts(self) -> Floats:
-        """Of each of the Einsum's groups."""
+        """Least costs of each of the Einsum's groups."""
         return np.array(self.how.potential.groups[self.einsum])
 
     def run(self, number: int, cut: Cut) -> None:
-        """Join to the group of this number all that agree and can lead to something better, of those in this cut."""
+        """Join the Einsum's groups of this cut to one group of the state, where a better mapping may come out."""
         problem, einsum, live = self.problem, self.stand_in.einsum, self.stand_in.live
         promising = self._promising(number, cut)
         if not promising:
@@ -262,7 +276,7 @@ class _Join:
                 self._pair(number, n, problem.joints(before, einsum, n, live, outline), Least(*least))
 
     def _promising(self, number: int, cut: Cut) -> list[tuple[int, list[float]]]:
-        """The Einsum's groups that agree with the state's of this number, if that is promising, and what is to come after."""
+        """Compatible groups that may lead to a better mapping, each with the bound on the Einsums after it (proof 9)."""
         compatibility, rows = self.state.groups[number]
         key = relaxed_open(compatibility, self.live.shared), relaxed_open(compatibility, self.live.after), cut
         if key not in self.ways:
@@ -285,7 +299,7 @@ class _Join:
         return _Ways(numbers, after, after + self._group_leasts[numbers])
 
     def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], shared: Relaxed) -> AgreeingGroups | None:
-        """Groups that agree, looked up, or without grouping compared one by one."""
+        """Find the compatible groups by lookup; without grouping, by comparing one after the other."""
         if self.problem.switches.grouping:
             return agreeing.get(shared)
         return next((groups for relaxed, groups in agreeing.items() if relaxed == shared), None)
@@ -311,7 +325,7 @@ class _Join:
 def _merged(
     problem: JoinProblem, how: JoinPass, check: Check, finished: frozenset[str], joins: Sequence[_Join]
 ) -> State:
-    """All that was joined, pruned group by group. Whoever has joined what: the order of parts is the same."""
+    """Prune all joined rows group by group (proof 7). The order of parts does not depend on which process joined them."""
     parts = sorted((part for join in joins for part in join.parts), key=lambda part: part.pairing)
     by_compatibility: dict[OpenCompatibility, list[int]] = {}
     for number, part in enumerate(parts):
@@ -329,7 +343,7 @@ def _merged(
 
 
 def _pruned(parts: Sequence[JoinedPart], groups: Sequence[list[int]], check: Check) -> Iterator[PartialRows]:
-    """The rows of groups of parts that none of the same group dominates."""
+    """The rows of each group of parts that no row of the same group dominates."""
     pruned: dict[int, PartialRows] = {}
 
     def all_of(group: int) -> PartialRows:
@@ -348,7 +362,7 @@ def _pruned(parts: Sequence[JoinedPart], groups: Sequence[list[int]], check: Che
 
 
 def _thinned(problem: JoinProblem, how: JoinPass, check: Check, state: State) -> State:
-    """A large set, pruned coarsely."""
+    """A large state, pruned coarsely."""
     assert how.coarse is not None
     bounded = [(rows, least) for (_, rows), least in zip(state.groups, how.least(problem, state), strict=True)]
     thin = thinned(bounded, how.incumbents, how.coarse, how.joins(problem), check)

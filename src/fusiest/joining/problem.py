@@ -1,6 +1,6 @@
-"""What is to be joined: the tables of all Einsums, and all about the workload and its memories that joining has to know.
+"""The input of joining: the tables of all Einsums, and the facts about workload and memories that joining needs.
 
-It does not change from pass to pass.
+A problem does not change from pass to pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fusiest.pmapping import Compatibility, Floats, Ints, Origin, Rows, Table
 from fusiest.spec import Spec, WorkloadInfo
 
 _MOST_JOINTS = 100_000
-"""Ways of joining that are remembered."""
+"""Most results of `JoinProblem.joints` that are remembered at once."""
 
 
 class Group(NamedTuple):
@@ -39,13 +39,14 @@ class Group(NamedTuple):
 
 
 class AgreeingGroups(NamedTuple):
-    """An Einsum's groups that say the same of shared tensors."""
+    """An Einsum's groups with equal relaxed compatibility of the tensors shared with a partial mapping."""
 
     numbers: Ints
+    """Numbers of the groups, ascending."""
     ways: tuple[Relaxed, ...]
-    """What they say of tensors that stay live."""
+    """Distinct relaxed compatibilities of the tensors that stay live."""
     way: Ints
-    """Of each group, which of these."""
+    """Per group, its index in `ways`."""
 
 
 def _agreeing_groups(by_way: Mapping[Relaxed, Sequence[int]]) -> AgreeingGroups:
@@ -57,12 +58,12 @@ def _agreeing_groups(by_way: Mapping[Relaxed, Sequence[int]]) -> AgreeingGroups:
 
 @dataclass(frozen=True)
 class JoinProblem:
-    """The tables of all Einsums, and what joining has to know of them."""
+    """The tables of all Einsums, and the facts that joining needs about them."""
 
     workload: WorkloadInfo
     groups: Mapping[str, Sequence[Group]]
     origins: Mapping[str, Sequence[Origin]]
-    """How the rows of each Einsum came about."""
+    """Per Einsum, where the rows came from: enough to write their nests."""
     views: Mapping[str, EinsumView]
     room: Room
     smallest: Floats
@@ -70,17 +71,19 @@ class JoinProblem:
     charges: TensorCharges
     rules: JoinRules
     compatibilities: Mapping[str, Sequence[Compatibility]]
-    """Of each Einsum's groups; in problems made of this one, too, even if they have not all Einsums."""
+    """Compatibilities of each Einsum's groups. Problems derived from this one keep them for all Einsums, even if they
+    lack some."""
     kinds: Mapping[str, int]
-    """Equal for Einsums that differ only by names: they have their rows in common, here and in problems made of this one."""
+    """A number per Einsum, equal for Einsums that differ only by names. They share their rows, here and in derived
+    problems."""
     stand_ins: StandIns
     switches: Switches = ALL_PARTS
     _joints: dict[object, tuple[Joint, ...]] = field(default_factory=dict, repr=False, compare=False)
-    """Remembered, as many partial mappings have the same compatibility."""
+    """Results of `joints`: many partial mappings have the same compatibility."""
     _outlines: dict[object, int] = field(default_factory=dict, repr=False, compare=False)
-    """Numbers of what Einsums see of partial mappings."""
+    """Numbers of outlines: the parts of partial mappings that an Einsum sees."""
     _fits: dict[object, tuple[Fit, ...]] = field(default_factory=dict, repr=False, compare=False)
-    """Which pmappings fit what is seen, and how."""
+    """Results of `fits`, by outline and group."""
     _relaxed: dict[str, list[Relaxed]] = field(default_factory=dict, repr=False, compare=False)
     _distinct: dict[str, tuple[tuple[Relaxed, ...], Ints]] = field(default_factory=dict, repr=False, compare=False)
     _agreeing: dict[object, Mapping[Relaxed, AgreeingGroups]] = field(default_factory=dict, repr=False, compare=False)
@@ -88,7 +91,7 @@ class JoinProblem:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """All Einsums as listed."""
+        """All Einsums in the order of the workload."""
         return tuple(self.workload.einsums)
 
     @property
@@ -112,7 +115,7 @@ class JoinProblem:
         return frozenset(t for t in tensors if not finished.issuperset(users[t]))
 
     def live_around(self, finished: frozenset[str], einsum: str) -> LiveTensors:
-        """Tensors that matter when an Einsum is joined to these."""
+        """Tensors that matter when an Einsum is joined to the finished ones."""
         before, after, tensors = self.live(finished), finished | {einsum}, self.views[einsum].tensors
         if after not in self._live:
             self._live[after] = self._unfinished(before | tensors, after)
@@ -132,7 +135,7 @@ class JoinProblem:
         return False
 
     def stand_in(self, finished: frozenset[str], einsum: str) -> StandIn:
-        """In whose stead an Einsum is joined to these: an equal one that was joined in the same way before, or itself."""
+        """Find the Einsum in whose place an Einsum is joined: an equal one joined in the same way before, or itself."""
         known = self.stand_ins.known
         if (finished, einsum) not in known:
             itself = StandIn(einsum, self.live_around(finished, einsum))
@@ -140,14 +143,17 @@ class JoinProblem:
         return known[finished, einsum]
 
     def outline(self, before: OpenCompatibility, einsum: str, live: LiveTensors) -> int:
-        """A number for all that an Einsum sees of a partial mapping."""
+        """Number the part of a partial mapping that an Einsum sees; equal parts have equal numbers."""
         key = einsum, live.shared, outline(before, self.views[einsum], live.shared)
         return self._outlines.setdefault(key, len(self._outlines))
 
     def joints(
         self, before: OpenCompatibility, einsum: str, number: int, live: LiveTensors, outline: int | None = None
     ) -> tuple[Joint, ...]:
-        """The ways to join an Einsum's group of this number. `outline`: what it sees, if that is known."""
+        """All ways to join one group of an Einsum to partial mappings of this compatibility.
+
+        `number`: the group. `outline`: the number of the outline, if the caller knows it.
+        """
         key = before, einsum, number, live
         if key not in self._joints:
             if len(self._joints) >= _MOST_JOINTS:
@@ -160,7 +166,7 @@ class JoinProblem:
     def fits(
         self, before: OpenCompatibility, outline: int, einsum: str, number: int, live: LiveTensors
     ) -> tuple[Fit, ...]:
-        """The ways in which the Einsum's group of this number fits, given what it sees."""
+        """All ways in which one group of an Einsum fits partial mappings with this outline."""
         key = outline, number
         ways = self._fits.get(key)
         if ways is None:
@@ -169,14 +175,14 @@ class JoinProblem:
         return ways
 
     def relaxed(self, einsum: str) -> list[Relaxed]:
-        """What each of an Einsum's groups says of all tensors that it shares."""
+        """Relaxed compatibility of each of an Einsum's groups, over all tensors of the Einsum."""
         if einsum not in self._relaxed:
             view = self.views[einsum]
             self._relaxed[einsum] = [relaxed_einsum(c, view, view.tensors) for c, _ in self.groups[einsum]]
         return self._relaxed[einsum]
 
     def distinct_relaxed(self, einsum: str) -> tuple[tuple[Relaxed, ...], Ints]:
-        """What an Einsum's groups say of all tensors that it shares, each once; and of each group, which of these."""
+        """Distinct relaxed compatibilities of an Einsum's groups, and per group the index of its own."""
         if einsum not in self._distinct:
             numbers: dict[Relaxed, int] = {}
             number_of_group: Ints = np.array(
@@ -186,7 +192,7 @@ class JoinProblem:
         return self._distinct[einsum]
 
     def agreeing(self, einsum: str, live: LiveTensors) -> Mapping[Relaxed, AgreeingGroups]:
-        """An Einsum's groups by what they say of the tensors that are shared."""
+        """An Einsum's groups by the relaxed compatibility of the tensors shared with finished Einsums."""
         lasting = self.views[einsum].tensors & live.after
         key = einsum, live.shared, lasting
         if key not in self._agreeing:
@@ -198,17 +204,17 @@ class JoinProblem:
         return self._agreeing[key]
 
     def with_sizes(self, sizes: Floats) -> JoinProblem:
-        """With memories of other sizes, in which nothing is settled before the end."""
+        """Make a problem with these memory sizes, in which all space stays a criterion to the end."""
         room = Room(self.memories, sizes, np.zeros_like(self.room.settled))
         return dataclasses.replace(self, room=room)
 
     def with_size(self, memory: str, bits: float) -> JoinProblem:
-        """With one memory smaller, for all Einsums: what is known of how pmappings meet stays so."""
+        """Make a problem with one memory of another size for all Einsums. Remembered joints stay valid."""
         sizes = np.where([name == memory for name in self.memories], bits, self.room.sizes)
         return dataclasses.replace(self, room=dataclasses.replace(self.room, sizes=sizes))
 
     def watching(self, memory: str) -> JoinProblem:
-        """A memory's usage is an objective: what was needed beside all open loops is kept in mind."""
+        """Make a problem in which a memory's usage is an objective: space beside all open loops stays a criterion."""
         settled = self.room.settled.copy()
         settled[self.memories.index(memory)] = False
         return dataclasses.replace(self, room=dataclasses.replace(self.room, settled=settled))
@@ -245,14 +251,14 @@ def join_problem(
 
 
 def _kinds(groups: Mapping[str, Sequence[Group]]) -> dict[str, int]:
-    """Einsums that have their rows in common."""
+    """Number the Einsums; those that share their rows have the same number."""
     numbers: dict[object, int] = {}
     rows = {name: id(einsum_groups[0].rows.energy) if einsum_groups else name for name, einsum_groups in groups.items()}
     return {name: numbers.setdefault(number, len(numbers)) for name, number in rows.items()}
 
 
 def _groups(table: Table, missing: Floats) -> list[Group]:
-    """Of an Einsum for which memories are smaller than for others: what is missing counts as taken while it runs."""
+    """Groups of a table. `missing`: bits that each memory lacks for this Einsum, reserved while it runs."""
     if not missing.any():
         return list(itertools.starmap(Group, table.groups.items()))
     groups = []
@@ -296,24 +302,25 @@ def uneven_copies(charges: TensorCharges) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Potential:
-    """What the Einsums of a problem cost at least, each for itself."""
+    """Lower bounds on the cost of each Einsum of a problem, by itself."""
 
     weights: Weights
+    """Weights of the sum in `Least.both`."""
     groups: Mapping[str, Sequence[Least]]
-    """Of each Einsum's groups."""
+    """Least costs of each Einsum's groups."""
     options: Mapping[str, RelaxedLeast]
-    """The same, by relaxed compatibility."""
+    """Least costs of each Einsum by relaxed compatibility."""
     _bounds: list[LowerBounds] = field(default_factory=list, repr=False, compare=False)
 
     def bounds(self, problem: JoinProblem) -> LowerBounds:
-        """Relaxed bounds on completions of the whole. What has been worked out of them stays known."""
+        """Relaxed bounds on completions of the whole. They are made once, so their tables are shared by all passes."""
         if not self._bounds:
             self._bounds.append(LowerBounds(self.options, problem.workload.users, list(problem.groups)))
         return self._bounds[0]
 
 
 def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
-    """Least costs, and those of the sum of both weighted so."""
+    """Find the least costs of every group of every Einsum, also of the sum with these weights."""
     remembered: dict[int, Least] = {}
     leasts: dict[
         tuple[int, ...], tuple[list[Least], Floats]
@@ -339,7 +346,7 @@ def potential(problem: JoinProblem, weights: Weights = NO_WEIGHTS) -> Potential:
 
 
 def _options(problem: JoinProblem, einsum: str, costs: Floats) -> dict[Relaxed, Least]:
-    """The least by relaxed compatibility. `costs`: those of the Einsum's groups."""
+    """The least cost of an Einsum per relaxed compatibility. `costs`: those of its groups."""
     distinct, number_of_group = problem.distinct_relaxed(einsum)
     leasts = np.full((len(distinct), 3), np.inf)
     np.minimum.at(leasts, number_of_group, costs)

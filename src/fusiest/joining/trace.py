@@ -13,29 +13,37 @@ from fusiest.looptree import LoopTree
 from fusiest.pmapping import FusedLoop
 
 History = Mapping[frozenset[str], Trails]
-"""By finished Einsums: where all partial mappings of a pass came from."""
+"""The origins of all partial mappings of a pass, by finished Einsums."""
 
 
 class PassedLevels(NamedTuple):
-    """Levels of a pass: where all partial mappings came from, and the last ones."""
+    """The levels of a pass, as far as tracing back needs them."""
 
     history: History
+    """The origins of all partial mappings."""
     end: Level
+    """The last level."""
 
 
 class Pick(NamedTuple):
-    """One join on the way to a mapping: what was joined to what, and in which of the ways that there are."""
+    """One join on the way to a mapping."""
 
     finished: frozenset[str]
+    """Einsums finished before the join."""
     before: OpenCompatibility
+    """The partial mapping's compatibility."""
     einsum: str
+    """The joined Einsum."""
     group: int
+    """Its group."""
     row: int
+    """Its row in the group."""
     joint: int
+    """Number of the way in which the two were joined."""
 
 
 def picks(problem: JoinProblem, history: History, row: int) -> list[Pick]:
-    """The joins that led to one complete row."""
+    """Trace back the joins that led to one complete row."""
     finished, group = problem.everything, 0
     joins: list[Pick] = []
     while finished:
@@ -50,7 +58,7 @@ def picks(problem: JoinProblem, history: History, row: int) -> list[Pick]:
 
 
 def trace(problem: JoinProblem, picks: list[Pick]) -> LoopTree:
-    """The tree of these joins."""
+    """Build the LoopTree of these joins."""
     branches: list[JoinedBranch] = []
     fresh = iter(range(1 << 60))
     open_numbers: list[int] = []

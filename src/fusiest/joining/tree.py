@@ -1,4 +1,4 @@
-"""From a chain of joined pmappings to one LoopTree: loops shared by neighbours become common nodes above a split."""
+"""From a sequence of joined pmappings to one LoopTree: loops shared by neighbours become common nodes above a split."""
 
 from __future__ import annotations
 
@@ -15,40 +15,44 @@ from fusiest.pmapping import Branch, Compatibility, FusedLoop
 
 @dataclass(frozen=True)
 class JoinedBranch:
-    """One Einsum of the chain: its nest, its fused loops, and which of them it shares with those before."""
+    """One Einsum of a joined mapping: its nest, its fused loops, and those that it shares with earlier Einsums."""
 
     einsum: str
     branch: Branch
     compatibility: Compatibility
     tiles: dict[FusedLoop, int]
     numbers: dict[FusedLoop, int]
-    """Of each fused loop, its number in the tree."""
+    """The number of each fused loop in the tree."""
     shared: frozenset[FusedLoop]
     """Loops that were open before this Einsum."""
 
     @property
     def sunk(self) -> frozenset[tuple[str, str]]:
-        """Holders (tensor, memory) whose space sinks into the loops right below: they stand last in their place."""
+        """Storage nodes (tensor, memory) whose space sinks into the loops right below: they stand last in their place."""
         return frozenset((h.tensor, h.memory) for h in self.compatibility.holdings if h.depth > h.zones)
 
 
 class ExchangePlace(NamedTuple):
-    """Where a tensor is exchanged: its memory, and the numbers of the loops above it."""
+    """Where a tensor is exchanged."""
 
     memory: str
+    """Its backing memory."""
     above: frozenset[int]
+    """Numbers of the loops above it."""
 
 
 @dataclass
 class _TreeLoop:
-    """A loop of the tree, with the name of its variable in each Einsum inside it."""
+    """A loop of the tree."""
 
     names: dict[str, str]
+    """The name of its variable in each Einsum inside it."""
     tile: int
     place: tuple[str, str] | None
+    """Component and dimension of a Spatial loop."""
 
     def node(self, einsums: Sequence[str]) -> Temporal | Spatial:
-        """As it stands above these Einsums."""
+        """Write the loop as the node above these Einsums."""
         names = {einsum: self.names[einsum] for einsum in einsums}
         is_common = len(set(names.values())) == 1
         variable = next(iter(names.values())) if is_common else FrozenDict(names)
@@ -58,7 +62,7 @@ class _TreeLoop:
 
 
 def build_tree(branches: Sequence[JoinedBranch]) -> LoopTree:
-    """One tree of all."""
+    """Build one tree of all branches."""
     loops: dict[int, _TreeLoop] = {}
     before: dict[int, set[int]] = {}
     for joined in branches:
@@ -89,7 +93,7 @@ def _exchange_places(branches: Sequence[JoinedBranch]) -> dict[str, ExchangePlac
 
 
 def merge_storage(holders: Sequence[Storage]) -> list[Storage]:
-    """One node per memory for holders that stand side by side."""
+    """Merge storage nodes that stand side by side into one per memory."""
     merged: dict[tuple[str, bool], list[str]] = {}
     for holder in holders:
         tensors = merged.setdefault((holder.component, holder.persistent), [])
@@ -98,7 +102,7 @@ def merge_storage(holders: Sequence[Storage]) -> list[Storage]:
 
 
 def in_turn(branches: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
-    """Branches one after the other; a single one needs no split."""
+    """Put branches one after the other; a single one needs no split."""
     return branches[0] if len(branches) == 1 else (Sequential(nodes=tuple(Nested(nodes=b) for b in branches)),)
 
 
@@ -110,7 +114,7 @@ class _TreeWriter:
     exchanged: dict[str, ExchangePlace]
 
     def node(self, depth: int, einsums: range) -> tuple[Node, ...]:
-        """What stands below `depth` common loops of these Einsums."""
+        """Write all nodes of these Einsums below their first `depth` common loops."""
         above = frozenset(self.order[einsums[0]][:depth])
         exchanged = [
             holder
@@ -133,7 +137,7 @@ class _TreeWriter:
         return frozenset(self.branches[i].numbers[v] for v in loops)
 
     def _holders(self, run: range, above: frozenset[int]) -> list[Storage | Toll]:
-        """Holders right below these loops, each once, in an order in which all that sink stand last for their Einsums."""
+        """Storage nodes right below these loops, each once. Nodes that sink stand last for their Einsums."""
         lists = {i: self._held_at(i, above) for i in run}
         waits: dict[Storage | Toll, set[Storage | Toll]] = {}
         for i, holders in lists.items():
@@ -148,7 +152,7 @@ class _TreeWriter:
         return nodes
 
     def _held_at(self, i: int, above: frozenset[int]) -> list[Storage | Toll]:
-        """An Einsum's holders right below these loops, without those that are exchanged here."""
+        """An Einsum's storage nodes right below these loops, without those at which tensors are exchanged."""
         return [
             holder
             for holder, cut in self.branches[i].branch.between
@@ -160,7 +164,7 @@ class _TreeWriter:
         return self.order[i][depth] if depth < len(self.order[i]) else None
 
     def _branch(self, depth: int, run: range, above: frozenset[int]) -> tuple[Node, ...]:
-        """One branch: holders of its Einsums at this depth, then their next common loop, or the rest of a leaf."""
+        """Write one branch: the storage nodes at this depth, then the next common loop, or the rest of a leaf."""
         nodes = self._holders(run, above)
         loop = self._loop_at(run[0], depth)
         if loop is None:

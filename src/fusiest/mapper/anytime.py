@@ -1,6 +1,7 @@
-"""Exploring in limited time and memory: first without fusing, then exactly, then coarsely what is still missing.
+"""Exploration in limited time and memory: first without fusion, then exactly, then coarsely whatever is still missing.
 
-Each Einsum's best alone is a valid whole, and quickly found. So whatever ends the search, and whenever, there is an answer.
+Each Einsum's best pmapping by itself is part of a valid mapping, and quickly found. So there is an answer whatever ends
+the search.
 """
 
 from __future__ import annotations
@@ -26,36 +27,40 @@ from fusiest.mapper.tables import Explorer, asked_of, grouped
 from fusiest.pmapping import Table
 
 HASTY_LOOK, FIRST_LOOKS, COARSE_LOOK = 100, (300, 1_000, 3_000, 10_000), 2_000
-"""Rows of a state that go on: where something is to be known at once, and until there is; and where Einsums are explored coarsely."""
+"""Rows of a state that looks keep: the hasty one, the first ones until a mapping is found, and the coarse look at hard
+Einsums."""
 PATIENCE = 100_000
-"""Rows of an exact search for an Einsum, for each Einsum that there is: after that it goes on only with something to beat. To find
-that takes the longer, the more Einsums there are."""
+"""Rows of an exact search for an Einsum, per Einsum of the workload, after which it needs a cutoff to go on. Finding
+one takes longer with more Einsums."""
 _FEW_ROWS = 20_000
-"""Larger tables are given up where memory does not suffice for all: coarse ones take their place."""
+"""Largest table that is kept when memory does not suffice for all: coarse tables replace larger ones."""
 _LOOKING, _AT_FIRST, _COARSELY, _EXPLORING = 0.2, 0.3, 0.7, 0.8
-"""Shares of the time: until the first, what is known at once is looked at more closely; until the second, Einsums are explored exactly;
-until the third coarsely those that are missing. Then all are joined for mappings to beat, and until the last the missing ones are
-explored exactly after all."""
+"""Shares of the time. Until the first, known mappings are looked at more closely; until the second, Einsums are
+explored exactly; until the third, the missing ones coarsely. Then all are joined for mappings to beat, and until the
+last the missing ones are explored exactly."""
 LEAST_SECONDS, _LEAST_AFTER_LOADING, _PROGRAM_SECONDS = 1.2, 0.4, 1.9
-"""A time limit below the first counts as this, and looking closely may take so long: so much is left of the two seconds that no limit
-can do without. Where a program has taken time to load, as much as is left of the last, but no less than the second."""
+"""Least seconds of a time limit, of a closer look, and of the whole program. A smaller limit counts as the first, which
+is what remains of the two seconds that no limit can do without. Where a program took time to load, the rest of the last
+counts, but at least the second."""
 ENDING_SECONDS = 0.0015
-"""For each Einsum of a mapping that was found: to evaluate it and to show what it costs."""
+"""Seconds per Einsum of a mapping that was found, to evaluate it and to show its costs."""
 
 
 class Clock(NamedTuple):
-    """When the search began, and how long it may take."""
+    """The time of a search."""
 
     begin: float
+    """Moment at which it began."""
     seconds: float | None
+    """Its time limit."""
     einsums: int = 0
-    """Whose nests are evaluated and shown once the search is over: time is left for that, but never most of it."""
+    """Number of Einsums whose nests are evaluated and shown at the end: time is left for that, but never most of it."""
     least: float = 0.0
-    """It takes so long at least."""
+    """Least seconds that it takes."""
 
     @staticmethod
     def started(begin: float, seconds: float | None, einsums: int) -> Clock:
-        """Of a search that begins now."""
+        """Start the clock of a search."""
         left = max(_PROGRAM_SECONDS - interrupt.program_seconds(), _LEAST_AFTER_LOADING)
         return Clock(begin, seconds, einsums, min(LEAST_SECONDS, left))
 
@@ -67,7 +72,7 @@ class Clock(NamedTuple):
         return self.begin + share * (max(self.seconds, self.least) - ending)
 
     def looking_on(self, now: float) -> float:
-        """The moment until which what is known now is looked at more closely: for as long as that took, if it is not half of the time."""
+        """Moment until which known mappings are looked at more closely: as long as they took, at most half the time."""
         seconds = self.seconds or 0.0
         twice = min(2 * (now - self.begin), seconds / 2)
         return self.begin + max(_LOOKING * seconds, twice, self.least)
@@ -80,19 +85,19 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True)
 class Exploration:
-    """Tables of distinct Einsums, and what ended it early."""
+    """Tables of distinct Einsums, and what ended their exploration early."""
 
     tables: Mapping[str, Table]
     exact: frozenset[str]
-    """Einsums of which all pmappings that matter are known."""
+    """Einsums whose tables have all pmappings that matter."""
     stopped: Stop | None = None
     fused: bool = True
-    """Whether more is known than what is there without fusing."""
+    """Whether there are tables for fusion, not only those of the first look."""
     candidates: Sequence[Candidate] = ()
-    """Mappings that tables may leave out: what is in them can be better."""
+    """Known mappings. Tables may lack their pmappings: only better ones are sure to be there."""
 
     def least(self, explorer: Explorer, weights: Weights) -> Least:
-        """What all Einsums cost at least: in exact tables what is there, else what computing and moving data takes."""
+        """Lower bound on the cost of all Einsums: from exact tables, else from computing and moving data."""
         leasts = least_of_each(explorer, {name: self.tables[name] for name in explorer.distinct if name in self.exact})
         energy = sum(leasts[first][0] for first in explorer.representative.values())
         latency = sum(leasts[first][1] for first in explorer.representative.values())
@@ -102,11 +107,11 @@ class Exploration:
 def explore_in_time(
     explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: dict[str, Table], whole: bool
 ) -> Exploration | None:
-    """Exactly, as far as time and memory go; then coarsely; what is missing then is taken from `alone`.
+    """Explore exactly, as far as time and memory allow, then coarsely; missing tables are taken from `alone`.
 
-    `alone`: what a mapping is known of. `exact`: tables that are known; those that are explored and leave out nothing are added.
+    `alone`: tables from which a mapping is known. `exact`: known tables; explored tables that lack nothing are added.
     `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
-    None if there is no table of some Einsum.
+    None if some Einsum has no table.
     """
     asked, candidates, rough = asked_of(explorer.options), list[Candidate](), dict[str, Table]()
     needed = not whole and explorer.options.usage is None
@@ -161,9 +166,9 @@ def begun(
     unfused: Sequence[Candidate],
     make: Callable[[JoinProblem, float | None], Search],
 ) -> tuple[Search, Exploration]:
-    """The search that joins what was explored. `make` makes it, for a problem and its deadline.
+    """Make the search that joins the explored tables. `make` makes it, for a problem and its deadline.
 
-    If time is up before there is one, what is known without fusing is all.
+    If time is up before there is one, the search has only unfused mappings.
     """
     if exploration.fused or not unfused:
         deadline = 0.0 if exploration.stopped == "interrupt" else clock.at(1.0)
@@ -203,7 +208,7 @@ def _explore_rest(
     rough: Mapping[str, Table],
     candidates: Sequence[Candidate],
 ) -> None:
-    """Explore what is missing exactly. If mappings are known, only what can be part of a better one matters."""
+    """Explore missing Einsums exactly. If mappings are known, only pmappings that can be part of a better one are kept."""
     cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates]) if candidates else {}
     explorer.explore(exact, asked_of(explorer.options), deadline, cutoffs)
     for name in explorer.missing(exact) if candidates else ():
@@ -211,9 +216,9 @@ def _explore_rest(
 
 
 def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, Table]]:
-    """Good pmappings of each Einsum, the quickest to be had first: those that share nothing on chip with others, then of all.
+    """Tables of good pmappings, the quickest first: those that share nothing on chip, then all kinds.
 
-    Few rows go on at first. Where memories are so small that none of them fits in the end, more have to.
+    Looks keep few rows at first, and more where memories are so small that none of the rows fits in the end.
     """
     asked = asked_of(explorer.options)
     looks = [replace(asked, beam=beam) for beam in FIRST_LOOKS]
@@ -234,9 +239,9 @@ def explore_alone(explorer: Explorer) -> dict[str, Table]:
 
 
 def look_in_time(explorer: Explorer, clock: Clock) -> tuple[dict[str, Table], list[Candidate]]:
-    """Mappings that are known at once, and where a look takes little of the time, those that are close to the best without fusing.
+    """Find mappings at once; where a look takes little of the time, also mappings close to the unfused optimum.
 
-    Haste leaves out what takes little space: where that counts, there is none.
+    Haste leaves out pmappings that take little space: where space counts, there is none.
     """
     hasty = explorer.options.usage is None
     alone, unfused = look_quickly(explorer, hasty)
@@ -252,7 +257,7 @@ def look_in_time(explorer: Explorer, clock: Clock) -> tuple[dict[str, Table], li
 
 
 def look_quickly(explorer: Explorer, hasty: bool = False) -> tuple[dict[str, Table], list[Candidate]]:
-    """Mappings that are known at once, and the tables from which they are made; none if no quick look finds any."""
+    """Find mappings at once, and the tables from which they are made; none if no quick look finds any."""
     for tables in quick_tables(explorer, hasty):
         candidates = looked_at(explorer, tables)
         if candidates:

@@ -1,4 +1,4 @@
-"""Complete mappings that a search knows, found by joining or given; and which of many are the best."""
+"""Complete mappings that a search knows, found by joining or given; and the choice of the best."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from fusiest.pmapping import Floats, Ints
 
 
 class Candidate(NamedTuple):
-    """A complete mapping: what it costs, and how to find its LoopTree."""
+    """A complete mapping found by joining."""
 
     costs: KnownCosts
     problem: JoinProblem
     history: History
+    """Origins of all partial mappings of its pass."""
     row: int
+    """Its row in the last state."""
 
     def joins(self) -> list[Pick]:
         """The joins that led to it."""
@@ -36,16 +38,16 @@ class Candidate(NamedTuple):
 
 
 class KnownMapping(NamedTuple):
-    """A complete mapping that was known before the search: of a design that is much like this one."""
+    """A complete mapping that was known before the search, of a similar design."""
 
     costs: KnownCosts
     mapping: Mapping | None
-    """None if it does not fit here. What does cannot be much worse, most likely."""
+    """The mapping; None if it does not fit here. A mapping that does fit is most likely not much worse."""
     einsums: tuple[frozenset[str], ...]
-    """Fused sets, in order."""
+    """Its fused sets, in order."""
 
     def times(self, factor: float, objective: Objective) -> KnownMapping:
-        """With costs that score so much more."""
+        """Raise its costs so that its score is multiplied by the factor."""
         scale = factor**0.5 if objective.is_product else factor
         return self._replace(costs=KnownCosts(self.costs.energy * scale, self.costs.latency * scale))
 
@@ -55,7 +57,7 @@ class KnownMapping(NamedTuple):
 
 
 def best_rows(objective: Objective, energy: Floats, latency: Floats) -> Ints:
-    """Of all that have the best score, those first that cost less otherwise."""
+    """Rows with the best score, those with the least tie-breaking cost first."""
     score = objective.score(energy, latency)
     close = np.flatnonzero(score <= score.min(initial=np.inf) * (1 + CLOSE))
     best: Ints = close[np.lexsort((score[close], objective.tie_break(energy, latency)[close]))]
@@ -71,7 +73,7 @@ def least_by_usage(score: Floats, usage: Floats) -> Ints:
 
 
 def few_of(front: list[Candidate | KnownMapping], most: int) -> list[Candidate | KnownMapping]:
-    """Of a front, no more than so many (but three): its ends, the one with the least product of costs, and some in between."""
+    """Thin a front to at most `most` points (but three): its ends, the least product of costs, and some in between."""
     if len(front) <= max(most, 3):
         return front
     ordered = sorted(front, key=lambda candidate: candidate.costs)

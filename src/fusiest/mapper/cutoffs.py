@@ -1,8 +1,9 @@
-"""What pmappings of an Einsum must beat, once mappings of the whole workload are known: all others cost at least so much.
+"""Cutoffs of an Einsum's pmappings, once mappings of the whole workload are known (proof 9).
 
-The other Einsums cost at least E and L. A pmapping of energy e and latency l is of no use if a known mapping costs no more
-than e + E and l + L; or, where a product P of both costs is known and asked for, if (e + E)(l + L) is no less than P. Then
-some point on the curve of P is no more than e + E and l + L. A few such points leave out nearly as much as the curve.
+The other Einsums cost at least E and L. A pmapping of energy e and latency l is of no use if a known mapping costs no
+more than e + E and l + L; or, where a product P of both costs is known and asked for, if (e + E)(l + L) is no less than
+P. Then some point on the curve of P is no more than e + E and l + L. A few such points leave out nearly as much as the
+curve.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from fusiest.mapper.tables import Explorer, asked_of
 from fusiest.pmapping import Cutoff, Floats, Table, least_costs
 
 _POINTS = 16
-"""On the curve of a product."""
+"""Number of points on the curve of a product."""
 _FAR = 1e-3
-"""Of the best costs: the curve is not followed farther."""
+"""Ends of that curve, as a share of the best costs: it is followed no farther."""
 _MARGIN = 1e-6
-"""What costs as much as a known mapping, but for this share, is kept: costs that tie are told apart later."""
+"""Relative margin within which a tie with a known mapping is kept: ties are decided later."""
 
 
 def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence[KnownCosts]) -> dict[str, Cutoff]:
-    """One for each distinct Einsum without an exact table."""
+    """A cutoff for each distinct Einsum without an exact table."""
     least = least_of_each(explorer, exact)
     total_least = np.sum([least[first] for first in explorer.representative.values()], axis=0)
     points = _points(explorer.options.minimized, known, total_least) * (1 + _MARGIN)
@@ -33,7 +34,7 @@ def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence
 
 
 def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:
-    """Least energy and latency of each distinct Einsum: in its exact table, or of computing and moving data."""
+    """Least energy and latency of each distinct Einsum: from its exact table, or from computing and moving data."""
     leasts, asked = {}, asked_of(explorer.options)
     for name in explorer.distinct:
         if name in exact:
@@ -46,7 +47,7 @@ def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, t
 
 
 def _points(objective: Objective, known: Sequence[KnownCosts], least: Floats) -> Floats:
-    """Energies and latencies: a mapping that costs no less than both of one of them is no better than what is known."""
+    """Points of energy and latency: a mapping that is below one of them in neither cost is no better than a known one."""
     costs: Floats = np.array([(mapping.energy, mapping.latency) for mapping in known])
     if objective.is_front:
         return costs

@@ -51,19 +51,20 @@ MOST_DOWN_SETS = 10_000
 
 
 class Prior(NamedTuple):
-    """What other searches have found, and what is left for others."""
+    """Results of other searches, and containers for results that others will use."""
 
     tables: dict[str, Table] | None = None
-    """Those of Einsums that are known; those that the search explores are added."""
+    """Known tables by Einsum; the search adds those that it explores."""
     start: Sequence[LoopTree] = ()
-    """Mappings that may be good, to begin with; those that are not valid do not count."""
+    """Mappings to begin with, which may be good; invalid ones are ignored."""
     shared: bool = False
-    """Whether other searches use the tables, too: they must have all pmappings, not only what can beat the best that this one knows."""
+    """Whether other searches use the tables, too. They must then have all pmappings, not only those that can beat this
+    search's incumbents."""
     front: SizeFront | None = None
-    """Gets what is best for smaller sizes of a memory, as far as that takes little more time."""
+    """Receives the best mappings for smaller sizes of a memory, as far as they take little more time."""
     turns: KnownTurns | None = None
-    """Tables of Einsums below loops that make windows, of a spec that differs by nothing but throughputs of memories outside all
-    fanouts; those that the search explores are added."""
+    """Tables of Einsums below windowed loops, for specs that differ only by throughputs of memories outside all
+    fanouts; the search adds those that it explores."""
 
 
 @hinting
@@ -138,9 +139,9 @@ def run(
     executor: concurrent.futures.Executor | None = None,
     prior: Prior | None = None,
 ) -> Result:
-    """Map with checked options, given what other searches have found.
+    """Map with checked options, given the results of other searches.
 
-    Ctrl-C ends the search with what it has found, or with an exception if that is nothing.
+    Ctrl-C ends the search with the mappings found so far, or with an exception if there is none.
     """
     with interrupt.deferred():
         try:
@@ -169,7 +170,7 @@ def _run_with_windows(
     executor: concurrent.futures.Executor | None,
     prior: Prior,
 ) -> Result:
-    """First without windows, as if there were none, then with them, if there is time: so no limit makes it worse than without."""
+    """Search without halos first, then with them. A time limit can therefore only cost the improvement by halos."""
     begin, limit = time.perf_counter(), options.time_limit
     no_mapping: NoMapping | None = None
     tables: dict[str, Table] = prior.tables if prior.tables is not None else {}
@@ -216,7 +217,7 @@ def _run(
     executor: concurrent.futures.Executor | None,
     prior: Prior | None = None,
 ) -> Result:
-    """The chain. With a time limit it begins with mappings that are not fused, which can be had at once."""
+    """Explore, join and trace. With a time limit it begins with unfused mappings, which are known at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     if options.usage is not None:
         check_usage(spec, options.usage)
@@ -258,7 +259,7 @@ def _run(
 
 
 def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:
-    """Join what was explored. If memory does not suffice for a single mapping, there are those that are not fused."""
+    """Join the explored tables. If memory does not suffice for a single mapping, fall back to unfused ones."""
     stopped = exploration.stopped
     try:
         with interrupt.limited(search.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes):
@@ -277,7 +278,7 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:
-    """The best mappings as LoopTrees, each evaluated by the model, which must agree."""
+    """Write the best mappings as LoopTrees. The model evaluates each, and must agree."""
     mappings = []
     with interrupt.finishing():
         for candidate in search.best():
@@ -290,7 +291,7 @@ def traced(spec: Spec, search: Search) -> list[Mapping]:
 
 
 def _traced(spec: Spec, candidate: Candidate, finished: bool) -> Mapping:
-    """What was joined as a LoopTree, evaluated by the model."""
+    """Write a candidate as a LoopTree, evaluated by the model."""
     tree, costs = candidate.tree(), candidate.costs
     return checked_mapping(spec, einsums(tree.nodes), tree, costs.energy, costs.latency, finished)
 
@@ -308,7 +309,7 @@ def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> R
 
 
 def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds: float) -> Stats:
-    """How large the tables are, and which orders can be looked at: all, unless there are too many sets of finished Einsums."""
+    """Sizes of the tables, and the orders to search: all, unless there are too many sets of finished Einsums."""
     orders = explorer.options.orders
     if orders == "all" and count_down_sets(explorer.spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
         orders = f"given (more than {MOST_DOWN_SETS:,} sets of finished Einsums)"
@@ -324,8 +325,9 @@ def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds:
 
 
 def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:
-    """Those that are valid on a spec, and what they cost there; and the first, if it does not fit. (What a search for all sizes
-    of a memory needs is not known.)
+    """Evaluate known mappings on a spec, and keep the valid ones; the first is kept even if it does not fit.
+
+    With `usage` none is kept, as the search for all sizes of a memory needs more than their costs.
     """
     for i, tree in enumerate(trees if options.usage is None else ()):
         if options.windows != "all" and _makes_windows(tree):
@@ -353,7 +355,7 @@ def _makes_windows(tree: LoopTree) -> bool:
 def checked_mapping(
     spec: Spec, order: tuple[str, ...], tree: LoopTree, energy: float, latency: float, finished: bool
 ) -> Mapping:
-    """A mapping that was found at this cost, evaluated by the model, which must agree.
+    """Evaluate a mapping that a search found at this cost. The model must agree.
 
     `finished`: it must use only tensors that are finished.
     """
@@ -383,7 +385,7 @@ def check_usage(spec: Spec, memory: str) -> None:
 
 
 def count_down_sets(spec: Spec, most: int) -> int:
-    """How many sets of Einsums can be finished at some moment; counting stops above `most`."""
+    """Count the sets of Einsums that can be finished at some moment; counting stops above `most`."""
     level = {frozenset[str]()}
     count = 1
     while level and count <= most:

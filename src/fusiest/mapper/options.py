@@ -1,4 +1,4 @@
-"""How to search, checked before anything slow begins."""
+"""Options of a search, checked before anything slow begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Options:
-    """How to search. The switches at the end change the time, never the result: what each is good for can be measured."""
+    """Options of a search.
+
+    The switches at the end change only its time, never its result, so that their effect can be measured.
+    """
 
     objective: tuple[str, ...] = ("energy", "latency")
     usage: str | None = None
@@ -53,12 +56,12 @@ class Options:
 
     @property
     def processes(self) -> int:
-        """How many may be at work."""
+        """Number of processes that may be at work."""
         return self.jobs if self.jobs is not None else machine_cores()
 
     @property
     def most_memory(self) -> float:
-        """Bytes that all of them may have in use together."""
+        """Bytes that all processes together may have in use."""
         return self.memory_limit if self.memory_limit is not None else _SHARE_OF_MEMORY * machine_memory()
 
     @property
@@ -84,7 +87,7 @@ class Options:
 
 
 def hinting(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function of a spec; a file's name in its place, or an option that there is not, is an error that says what was meant."""
+    """Decorate a function of a spec: a file's name in its place, or an unknown option, is an error with a hint."""
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Mappings of parts of a workload that exchange nothing on chip, and how they become one of the whole."""
+"""Mappings of parts of a workload that exchange nothing on chip, and how they are put together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ class PartMapping(NamedTuple):
     energy: float
     latency: float
     trees: tuple[LoopTree, ...]
+    """LoopTrees of its parts, in order."""
     windows: bool
+    """Whether some part has windows."""
 
 
 NO_PART = PartMapping(0.0, 0.0, (), False)
-"""Of no Einsums."""
+"""The mapping of no Einsums, which costs nothing."""
 
 
 def part_mapping(mapping: Mapping, windows: bool) -> PartMapping:
@@ -37,12 +39,12 @@ def part_mapping(mapping: Mapping, windows: bool) -> PartMapping:
 
 
 def objective_of_parts(options: Options) -> tuple[str, ...]:
-    """What parts are searched for. Products of energy and latency do not add up: both are searched then."""
+    """The objective for parts. Products of energy and latency do not add up, so both are searched then."""
     return ("energy", "latency") if options.minimized.is_product else options.objective
 
 
 def in_a_row(first: PartMapping, second: PartMapping) -> PartMapping:
-    """One after the other."""
+    """Put one part after the other."""
     return PartMapping(
         first.energy + second.energy,
         first.latency + second.latency,
@@ -52,7 +54,7 @@ def in_a_row(first: PartMapping, second: PartMapping) -> PartMapping:
 
 
 def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
-    """What was asked for: the best mapping, or the front, sorted by energy."""
+    """The mappings asked for: the best one, or the front, sorted by energy."""
     if not mappings:
         return []
     costs = np.array([[m.energy, m.latency] for m in mappings])
@@ -64,7 +66,7 @@ def best_of(mappings: Sequence[Mapping], options: Options) -> list[Mapping]:
 
 
 def best_parts(parts: Sequence[PartMapping]) -> list[PartMapping]:
-    """Those that nothing is better than, with windows and without."""
+    """Parts that no other dominates, with windows and without."""
     if not parts:
         return []
     costs = np.array([[part.energy, part.latency] for part in parts])
@@ -101,7 +103,7 @@ def joined_parts(spec: Spec, part: PartMapping, imperfect: bool | None) -> Mappi
 
 
 def off_chip(spec: Spec, run: Sequence[str], inside: Set[str]) -> Iterator[Storage]:
-    """What a run of Einsums reads and makes, in the outermost memory; not what it exchanges inside."""
+    """Storage nodes of the outermost memory for all tensors of a chain of Einsums, but for those exchanged `inside` it."""
     outermost = memory_names(spec.require_arch())[0]
     infos = [spec.info.einsums[name] for name in run]
     held = [(t, t in info.persistent) for info in infos for t in info.accesses]

@@ -1,4 +1,4 @@
-"""What a search uses of the machine: processor time, and memory; and how much of that there is."""
+"""Resources of the machine: processor time and memory that a search uses, and how much there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ except ImportError:  # Windows
 
 
 def cpu_seconds() -> float:
-    """Of this process and those it has waited for; where the system does not tell, of this one alone."""
+    """Processor time of this process and its ended children; where the system does not tell, of this process alone."""
     if resource is None:
         return time.process_time()
     usages = (resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -24,7 +24,7 @@ def cpu_seconds() -> float:
 
 
 def peak_rss_bytes() -> int:
-    """Of the largest process: this one, or one that it has waited for; 0 where the system does not tell."""
+    """Peak memory of the largest process, this one or an ended child; 0 where the system does not tell."""
     if resource is None:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
@@ -42,7 +42,7 @@ def rss_bytes() -> float:
 
 
 def machine_cores() -> int:
-    """Cores that this process may use: those of the machine, or what a container is given."""
+    """Cores that this process may use: those of the machine, or of its container."""
     counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
         quota, period = map(float, Path(_SHARE_OF_CORES).read_text().split())
@@ -51,7 +51,7 @@ def machine_cores() -> int:
 
 
 def machine_memory() -> float:
-    """Bytes that processes can have in use here: what the machine has, or a container is given; inf if that is not known."""
+    """Bytes of memory of this machine or container; inf if unknown."""
     sizes = [float("inf")]
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:

@@ -1,6 +1,7 @@
 """From a join problem to complete mappings: a coarse first pass, bounds, then the exact pass.
 
-Whatever ends it early, what is known so far stays known: mappings, and from where better ones could still be reached.
+Whatever ends the search early, its results so far remain: mappings, and the partial mappings from which better ones
+could be reached.
 """
 
 from __future__ import annotations
@@ -45,34 +46,38 @@ from fusiest.pmapping import Floats, pareto_rows
 from fusiest.show import si
 
 FIRST_PASS, HASTY_PASS = Coarse(), Coarse(most=24)
-"""Over many Einsums, a pass with few partial mappings comes first: it takes little time, and the next one has something to beat."""
+"""Coarse pruning of the first pass; and of the hasty pass before it over many Einsums, which quickly finds mappings to
+beat."""
 WORTHWHILE_EINSUMS = 6
-"""From so many Einsums on, stretches of them are bounded exactly."""
+"""Least number of Einsums for which segments of them are bounded exactly."""
 LONG_EINSUMS = 12
-"""From so many on, exact passes begin with less to beat than what is known."""
+"""Least number of Einsums for which exact passes begin with a cutoff below the incumbent."""
 MOST_GAPS = 4.0
-"""In costs of an average Einsum: with a larger gap between what is known and its bound, no pmapping is left out."""
+"""Largest gap between incumbent and bound, in costs of an average Einsum, with which pmappings are reduced."""
 _CLOSE_GAP = 0.05
-"""Known mappings that are no farther above the bound need no first pass for better ones."""
+"""Largest gap of known mappings that need no first pass for better ones."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
-"""How far above the bound passes look before one that looks up to what is known."""
+"""Cutoffs of passes before the one with the incumbent's: shares of the gap above the bound."""
 _MOST_EVALUATED = 1_500
-"""Einsums, in all mappings of a front that are evaluated when time is up: so many take less than a second."""
+"""Most Einsums, over all mappings of a front, that are evaluated when time is up: they take less than a second."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
-"""MemoryError has subclasses."""
+"""What ended a search, by exception. MemoryError has subclasses."""
 
 
 class Proof(NamedTuple):
-    """Whether nothing better is left, how much better it could be, and what ended the search before it was done."""
+    """The claim that a search can make."""
 
     optimal: bool
+    """Whether no better mapping is left."""
     gap: float
+    """How much better, relatively, a mapping could be."""
     stopped: Stop | None = None
+    """What ended the search early, if anything."""
 
 
 @dataclass
 class Search:
-    """One pass after the other, and what is known after each."""
+    """The passes of a search, one after the other, and what is known after each."""
 
     problem: JoinProblem
     options: Options
@@ -80,10 +85,11 @@ class Search:
     say: Progress
     stats: Stats
     deadline: float | None = None
-    """From then on the search ends, if a mapping is known."""
+    """Moment from which on the search ends, if it has a mapping."""
     candidates: list[Candidate | KnownMapping] = field(default_factory=list)
+    """Mappings found or given so far."""
     below: float | None = None
-    """The pass that runs leaves out all that scores more."""
+    """Cutoff of the running pass: it drops all that scores more."""
 
     def __post_init__(self) -> None:
         objective = self.options.minimized
@@ -103,7 +109,7 @@ class Search:
         self.frontier: Level = first_level(self.problem)
 
     def run(self) -> Proof:
-        """First pass → bounds → exact pass. Raises what ended it, if no mapping is known by then."""
+        """Run first pass, bounds and exact pass. If something ends them before a mapping is known, that is raised."""
         try:
             with together(self.options.processes, lambda count: count * rss_bytes() < self.options.most_memory):
                 self._passes()
@@ -120,7 +126,7 @@ class Search:
             return Proof(False, 1.0, stopped)
 
     def ended(self, stopped: Stop, least: Least | None = None) -> Proof:
-        """What is proven, given what ended the search. `least`: all that is known of other mappings is what they cost at least."""
+        """The proof, given what ended the search. `least`: a bound on all mappings, if tables lack some."""
         if stopped == "time limit":
             self.candidates = few_of(self.best(), _MOST_EVALUATED // len(self.problem.order))
         proof = judged(self._gap() if least is None else self._gap_above(least))
@@ -158,9 +164,11 @@ class Search:
                 self._join(self.problem, self._pass(all_orders=self.all_orders))
 
     def look(self, first: Coarse | None = None) -> bool:
-        """A coarse pass for good mappings, finer while it finds none; whether it was exact, so that nothing is left to do.
+        """Run coarse passes for good mappings, finer while they find none.
 
-        It takes the listed order: good enough for mappings to beat, and far fewer joins.
+        Returns whether a pass was exact, and so final.
+
+        They take the listed order: good enough for mappings to beat, and far fewer joins.
         """
         known_mappings = [known for known in self.candidates if isinstance(known, KnownMapping)]
         has_known = bool(known_mappings)
@@ -183,7 +191,10 @@ class Search:
         return False
 
     def _first_layers(self, coarse: Coarse) -> PassedLevels | None:
-        """A pass over the first of many equal layers, to go on from if it was exact; if not, over all with what it has used."""
+        """Run a pass over the first of many equal layers. If it was exact, go on from it.
+
+        If not, run a pass over all layers with the pmappings that it has used.
+        """
         layers, how = first_layers(self.problem), self._pass(coarse)
         if layers is None:
             return None
@@ -200,7 +211,7 @@ class Search:
         return JoinPass(self.costs, self.bounds, incumbents, coarse, all_orders)
 
     def _join(self, problem: JoinProblem, how: JoinPass, begun: PassedLevels | None = None) -> bool:
-        """Run a pass to its end, and note what it found; whether nothing was pruned coarsely."""
+        """Run a pass to its end, and note its mappings. Returns whether the pass was exact."""
         history, end = self._levels(problem, how, begun)
         if end.exact:
             self.stats.joined = [step.kept for step in self.stats.funnel]
@@ -209,9 +220,9 @@ class Search:
         return end.exact
 
     def _levels(self, problem: JoinProblem, how: JoinPass, begun: PassedLevels | None = None) -> PassedLevels:
-        """Join level by level, from nothing or on from what was exact so far.
+        """Join level by level, from nothing or from where an exact pass ended.
 
-        A coarse pass leaves out some, from which better ones could be reached: of all that, it knows the beginning only.
+        A coarse pass drops partial mappings that could lead to better ones, so it leaves the frontier at the beginning.
         """
         self.frontier = end = first_level(problem)
         history = {state.finished: state.trails() for state in end.states}
@@ -227,10 +238,11 @@ class Search:
         return PassedLevels(history, end)
 
     def _join_below(self) -> bool:
-        """Exact passes that keep only what can cost little more than the least that is possible; whether one found a mapping.
+        """Run exact passes with cutoffs little above the bound. Returns whether one found a mapping.
 
-        All that is cheaper than `below` is kept, so that the best of what is found is the best of all. Over many layers, what
-        is known is above the bound by more than one layer's choices matter, and a pass that has to beat it prunes little.
+        A pass keeps all that is cheaper than `below`, so its best mapping is the best of all. Over many layers, the
+        incumbent is above the bound by more than the choices of one layer matter, and a pass that has to beat only it
+        prunes little.
         """
         objective = self.options.minimized
         if len(self.problem.order) < LONG_EINSUMS or not self._can_prune() or objective.is_front:
@@ -263,7 +275,7 @@ class Search:
             self.say(step)
 
     def _note(self, problem: JoinProblem, state: State, history: History) -> None:
-        """Complete mappings become candidates, and what partial ones have to beat."""
+        """Add complete mappings to the candidates and incumbents."""
         rows = state.groups[0].rows
         watched = self.incumbents.watched
         usage = np.zeros(len(rows)) if watched is None else rows.usage()[:, watched]
@@ -273,9 +285,11 @@ class Search:
             self.incumbents = self.incumbents.with_point(costs)
 
     def _reduce(self) -> None:
-        """Leave out pmappings that no better mapping can have. Those that are left cost more at least.
+        """Drop pmappings that no better mapping can have (proof 9).
 
-        Over many layers, what is known is above the relaxed bound by more than a single pmapping could cost.
+        The others have higher least costs, which raises all bounds.
+
+        It does nothing if the incumbent is above the relaxed bound by more than a single pmapping could cost.
         """
         if not self._can_prune():
             return
@@ -290,7 +304,7 @@ class Search:
         self.incumbents = replace(self.incumbents, weights=weights)
 
     def _bound_stretches(self) -> None:
-        """Better bounds for a workload of many Einsums, cut where the best mapping known is not fused."""
+        """Tighten the bounds of a workload of many Einsums, cut where the best known mapping is not fused."""
         if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
         self._say(Step("bounding stretches of Einsums", self.best_words()))
@@ -302,11 +316,11 @@ class Search:
         self.bounds = seam_bounds(self.problem, self.costs, self._in_doubt(), self.all_orders, cuts, self._check)
 
     def _weights_near(self, best: KnownCosts) -> Weights:
-        """Of the sum whose bound tells most of the product of both costs.
+        """Weights of the sum whose bound says most about the product of both costs.
 
-        All that cost as much in sum as the best are on a line. If it touches the curve of products as small as the best's, others on
-        it are below that curve. But if one cost is at its least, only less of the other is left to be had: then the line goes from the
-        best to where that curve meets the least of the other.
+        All costs with the same sum as the incumbent lie on a line. If the line touches the curve of equal products, its
+        other points are below that curve. But if one cost is at its least, only the other can fall: then the line goes
+        from the incumbent to where that curve meets the least of the other.
         """
         least, proven = self.costs.bounds(self.problem).least_of_all(frozenset()), self._proven()
         energy = least.energy if proven == {"latency"} else best.energy
@@ -314,7 +328,7 @@ class Search:
         return self.options.minimized.weights(energy, latency)
 
     def _in_doubt(self) -> list[str]:
-        """Costs of which better bounds are wanted: not those that a known mapping has at their least, but what decides then."""
+        """Costs that need better bounds: those not at their least in a known mapping; if none, the tie-breaking cost."""
         objective, proven = self.options.minimized, self._proven()
         names = [name for name in objective.searched if name not in proven]
         return names or [name for name in [objective.decides_ties] if name and name not in proven]
@@ -335,7 +349,7 @@ class Search:
     # --- what is proven -----------------------------------------------------------------------------------------------
 
     def _proof(self) -> Proof:
-        """Nothing better is left; but if there were too many orders, their bound has to say so."""
+        """The proof at the end: no better mapping is left. If there were too many orders, their bound has to say so."""
         if self.options.orders == self.stats.orders or not self.candidates:
             return Proof(True, 0.0)
         self.bounds, self.frontier = self.costs.bounds(self.problem), first_level(self.problem)
@@ -344,7 +358,8 @@ class Search:
     def _gap(self) -> float:
         """How much better, relatively, a mapping could be than known ones.
 
-        With g as the gap, for every mapping there is a known one of which 1 - g times every cost is not more.
+        With g as the gap: for every mapping, some known mapping costs at most 1 / (1 - g) times as much in every
+        objective.
         """
         energy, latency, usage = self._candidate_costs()
         costs, worst = self._compared(energy, latency, usage), 1.0
@@ -360,17 +375,17 @@ class Search:
         return 1 - 1 / worst
 
     def _gap_above(self, least: Least) -> float:
-        """The same, if all that is known of mappings is what they cost at least."""
+        """The gap, given only a lower bound on all mappings."""
         costs, zero = self._compared(*self._candidate_costs()), np.zeros(1)
         bound = self._compared(zero, zero, zero, least)[0]
         return 1 - 1 / max(1.0, float(_ratio(costs, bound).max(axis=1).min()))
 
     def _can_prune(self) -> bool:
-        """Whether there is something to beat that bounds may be held against."""
+        """Whether there is an incumbent that bounds may be compared with."""
         return self.options.bounds and bool(self.candidates) and not self.options.usage
 
     def best_known(self) -> Candidate | KnownMapping:
-        """Of all candidates, the one that scores least."""
+        """The candidate with the least score."""
         energy, latency, _ = self._candidate_costs()
         return self.candidates[int(np.argmin(self.options.minimized.score(energy, latency)))]
 
@@ -383,17 +398,17 @@ class Search:
         return np.array([candidate.costs for candidate in self.candidates]).T
 
     def _compared(self, energy: Floats, latency: Floats, usage: Floats, more: Least = NOTHING) -> Floats:
-        """Costs that mappings are compared by, one per column; `more` is what they still need at least."""
+        """Costs that mappings are compared by, one per column; `more`: bound on what they lack."""
         columns = self.options.minimized.least_costs(energy, latency, more, self.incumbents.weights)
         return np.column_stack(columns if self.incumbents.watched is None else [*columns, usage])
 
 
 def judged(gap: float) -> Proof:
-    """What a gap proves: costs that are so close are the same."""
+    """The proof that a gap makes: costs that are close count as equal."""
     return Proof(True, 0.0) if gap <= CLOSE else Proof(False, gap)
 
 
 def _ratio(costs: Floats, least: Floats) -> Floats:
-    """How many times the least costs known ones are; what is free is no more than anything."""
+    """Ratio of known costs to their bounds; 1 where known costs are not larger."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(costs <= least, 1.0, costs / least)

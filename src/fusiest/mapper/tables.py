@@ -1,4 +1,4 @@
-"""Exploring the Einsums of a workload: identical ones once, the others in parallel processes."""
+"""Exploration of the Einsums of a workload: identical ones once, the others in parallel processes."""
 
 from __future__ import annotations
 
@@ -32,16 +32,20 @@ from fusiest.pmapping import (
 from fusiest.spec import Spec
 
 _WORTH_A_PROCESS_SECONDS = 0.1
-"""Of exploring here, the easiest Einsums first: it takes about as long to start processes, and the others are harder."""
+"""Seconds of exploring here, the easiest Einsums first, before processes are started: starting them takes about as
+long."""
 _WORTH_A_PROCESS_EINSUMS = 8
-"""In a quick look, if time is limited."""
+"""Einsums per process for which a quick look starts processes, if time is limited."""
 
 Tables: TypeAlias = Generator[tuple[str, Table | None], None, None]
-"""None: the Einsum is too hard."""
+"""Pairs of Einsum and table; None: the search for the Einsum had too many rows."""
 
 
 def explore_all(spec: Spec, options: Options, say: Progress, counted: bool = False) -> dict[str, Table]:
-    """The table of every Einsum, by name in listed order. `counted`: tables say how many candidates each group had."""
+    """Explore every Einsum.
+
+    Tables come by name, in listed order; with `counted` they count the candidates of each group.
+    """
     explorer = make_explorer(spec, options, None, say)
     tables: dict[str, Table] = {}
     explorer.explore(tables, asked_of(options, counted))
@@ -49,7 +53,10 @@ def explore_all(spec: Spec, options: Options, say: Progress, counted: bool = Fal
 
 
 def open_tables(spec: Spec, options: Options, rates: frozenset[str]) -> dict[str, Table]:
-    """Tables of distinct Einsums for all throughputs of some memories, as far as Einsums have such tables. `with_rates` settles them."""
+    """Explore distinct Einsums for all throughputs of some memories, where such tables exist.
+
+    `with_rates` sets throughputs.
+    """
     tables: dict[str, Table] = {}
     explorer = make_explorer(spec, options, None, lambda step: None)
     explorer.explore(tables, replace(asked_of(options), rates=rates))
@@ -57,7 +64,7 @@ def open_tables(spec: Spec, options: Options, rates: frozenset[str]) -> dict[str
 
 
 def asked_of(options: Options, counted: bool = False) -> Asked:
-    """What options ask of the search for pmappings."""
+    """The question that options ask of the search for pmappings."""
     limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
     return Asked(limits, options.imperfect, options.usage is not None, options.finished, counted, needed=not counted)
 
@@ -65,7 +72,7 @@ def asked_of(options: Options, counted: bool = False) -> Asked:
 def make_explorer(
     spec: Spec, options: Options, executor: concurrent.futures.Executor | None, say: Progress
 ) -> Explorer:
-    """Who explores the Einsums of a spec; here it is found out which of them differ only by names."""
+    """Make the explorer of a spec, which knows which Einsums differ only by names."""
 
     def watch(count: int, name: str) -> None:
         interrupt.check()
@@ -88,7 +95,7 @@ def representatives(
 
 @dataclass(frozen=True)
 class Explorer:
-    """Explores the Einsums of a spec."""
+    """The exploration of a spec's Einsums."""
 
     spec: Spec
     options: Options
@@ -117,10 +124,10 @@ class Explorer:
         deadline: float | None = None,
         cutoffs: Mapping[str, Cutoff] | None = None,
     ) -> None:
-        """Add the tables of distinct Einsums to those that are there. What ends it early leaves what was found by then.
+        """Add missing tables of distinct Einsums. If something ends this early, the tables found by then remain.
 
-        An Einsum without pmappings is an error, unless this is only a quick look, or it has a cutoff. One that is too hard
-        is left out.
+        An Einsum without pmappings is an error, unless this is only a quick look, or it has a cutoff. An Einsum whose
+        search has too many rows is left out.
         """
         cutoffs = cutoffs or {}
         work = _Exploring(self.spec, asked, cutoffs, self.options.most_memory / self.options.processes)
@@ -148,7 +155,7 @@ class Explorer:
         return named
 
     def _tables(self, work: _Exploring, names: list[str], tables: Mapping[str, Table], limited: bool) -> Tables:
-        """Tables as they are done. With a time limit all in processes: they can be ended in the middle of compiled code."""
+        """Tables as they are done. With a time limit all come from processes, which can be ended within compiled code."""
         processes = self.options.processes
 
         def begin(name: str) -> None:
@@ -168,13 +175,13 @@ def grouped(spec: Spec, options: Options, tables: Mapping[str, Table]) -> JoinPr
 
 @dataclass(frozen=True)
 class _Exploring:
-    """Explores an Einsum, here or in a worker. None: it is too hard."""
+    """The exploration of one Einsum, here or in a worker. None: its search has too many rows."""
 
     spec: Spec
     asked: Asked
     cutoffs: Mapping[str, Cutoff]
     memory: float
-    """How much of it a worker may take. A process that hands out work has its own limits."""
+    """Bytes that a worker may use. A process that hands out work has its own limits."""
 
     def __call__(self, einsum: str) -> Table | None:
         is_worker = multiprocessing.parent_process() is not None
@@ -194,7 +201,10 @@ def _explore(
     begin: Callable[[str], None] = lambda name: None,
     at_once: bool = False,
 ) -> Tables:
-    """Here, the last first, as long as that is quicker than to start processes; or `at_once` in processes, the first first."""
+    """Explore here, the last Einsum first, as long as that is quicker than to start processes.
+
+    Then, or `at_once`, explore in processes, the first Einsum first.
+    """
     if executor is not None:
         yield from _submit(executor, explore, names)
         return
@@ -213,7 +223,10 @@ def _explore(
 def _in_processes(
     pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table | None], names: list[str]
 ) -> Tables:
-    """If memory runs out, or a worker is killed, what is missing is explored here. If we are interrupted, all end."""
+    """Explore in processes. If memory runs out, or a worker is killed, the missing Einsums are explored here.
+
+    An interrupt ends all.
+    """
     missing = dict.fromkeys(names)
     try:
         with interrupt.deferred():  # workers are started here, and must not begin with an exception
@@ -236,7 +249,7 @@ def _in_processes(
 
 
 def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table | None], names: list[str]) -> Tables:
-    """By an executor of somebody else's: what is not begun is cancelled, if we are stopped."""
+    """Explore on a given executor. If we are stopped, tasks that have not begun are cancelled."""
     with interrupt.deferred():  # workers are started here, and must not begin with an exception
         futures = {executor.submit(explore, name): name for name in names}
     try:

@@ -1,7 +1,7 @@
-"""Searches that look only a little above a cost, in place of one that first looks for something to beat.
+"""Searches that begin near a known cost, in place of a first look for mappings to beat.
 
-All that cost less than what is looked for are kept, so that the best of those that are found is the best of all. Near the optimum
-it takes little more to keep what needs less of a memory, too: that is the best for smaller sizes of it.
+All mappings below a cutoff are kept, so the best one found is the best of all. Near the optimum it takes little more to
+keep mappings that need less of a memory, too: these are the best for smaller sizes of it.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from fusiest.mapper.search import LONG_EINSUMS, Proof, Search
 from fusiest.pmapping import pareto_rows
 
 _FACTORS = (1.02, 1.1)
-"""How much more mappings may cost that are looked for near one which does not fit."""
+"""Cutoffs near a mapping that does not fit, as multiples of its score."""
 _BOUNDED_FACTOR = 1.2
-"""How much more than the best known one mappings may cost that bounds, found once, hold for: those of smaller sizes."""
+"""Largest multiple of the best known score for which bounds, found once, hold: mappings for smaller sizes may score as
+much."""
 _FRONT_FACTORS = (1.1, 1.03, 1.01)
-"""How much more than what is known those may cost that a pass looks for. With more partial mappings than it may have, the next is taken."""
+"""Cutoffs of a pass, as multiples of the score reached so far. If one leads to too many partial mappings, the next is
+taken."""
 _FRONT_LOOK = Coarse(most=300)
 _MOST_PARTIAL = 100_000
-"""With more partial mappings than that, it takes much more time to keep what needs less."""
+"""Most partial mappings of a pass: with more, keeping those that need less memory takes much more time."""
 
 
 @dataclass
 class SizeFront:
-    """What is best for each smaller size of a memory, as far as that was looked for."""
+    """The best mappings for smaller sizes of a memory, as far as they were searched."""
 
     memory: str
     points: list[Candidate] = field(default_factory=list)
-    """From the best down, each needs less of the memory, its usage, than all before it."""
+    """Mappings from the best down, each with less usage of the memory than all before it."""
     sizes: list[float] = field(default_factory=list)
-    """For each point: for sizes up to this one, no mapping between it and the point before was missed."""
+    """For each point, the size up to which no mapping between it and the point before was missed."""
     stats: Stats | None = None
-    """Of the search that found them."""
+    """Statistics of the search that found them."""
     search: FrontSearch | None = None
-    """What goes on where the points end, with the bounds of that search."""
+    """The search that can go on where the points end, with its bounds."""
 
     def best_within(self, bits: float) -> Candidate | None:
-        """The best mapping that needs no more; None if none was looked at."""
+        """The best mapping with no more usage; None if the search has not gone so far."""
         for point, size in zip(self.points, self.sizes, strict=True):
             if bits > size * (1 + 1e-12):
                 return None
@@ -55,7 +57,7 @@ class SizeFront:
         return None
 
     def look_further(self, bits: float) -> Candidate | None:
-        """The same, if what was looked at is not enough: look on from there, as far as the bounds hold."""
+        """The best mapping with no more usage, searched from where the points end, as far as the bounds hold."""
         if self.search is None or self.search.options.time_limit is not None or bits > min(self.sizes, default=0.0):
             return None
         try:
@@ -66,7 +68,7 @@ class SizeFront:
         return self.best_within(bits)
 
     def add(self, candidates: Sequence[Candidate], bits: float) -> None:
-        """What was found for a size, and cost more than all before."""
+        """Add mappings found for a size, which cost more than all before."""
         if candidates and self.search is not None:
             energy, latency, usage = np.array([candidate.costs for candidate in candidates]).T
             score = self.search.options.minimized.score(energy, latency)
@@ -76,7 +78,10 @@ class SizeFront:
 
 
 def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None:
-    """Look only for mappings that cost little more than the first guess, which does not fit; None if there is none, or no time."""
+    """Search only for mappings that cost little more than the first guess, which does not fit.
+
+    None if there is no guess, or no time.
+    """
     objective = search.options.minimized
     if not guesses or objective.is_front or not search.options.bounds:
         return None
@@ -102,7 +107,7 @@ def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None
 
 
 def search_front(search: Search, front: SizeFront) -> Proof | None:
-    """The best mapping, and those that need less of a memory and cost little more; None if that would take too long."""
+    """Find the best mapping, and those that need less of a memory and cost little more; None if that takes too long."""
     options, problem = search.options, search.problem
     able = options.minimized.is_product and options.bounds and options.coarse and options.orders == search.stats.orders
     if not able or front.memory not in problem.memories:
@@ -132,32 +137,35 @@ def search_front(search: Search, front: SizeFront) -> Proof | None:
 
 
 class _TooManyError(Exception):
-    """It takes too long."""
+    """A pass has too many partial mappings."""
 
 
 @dataclass
 class FrontSearch(Search):
-    """Mappings that score little more than those that are known, and need as little of a memory as they can.
+    """The search for mappings that score little more than known ones, and need as little of a memory as possible.
 
-    It begins with a memory's largest size. Its bounds hold for smaller ones: what is valid there is valid here.
+    It begins with the memory's largest size. Its bounds hold for smaller sizes: a mapping that is valid there is valid
+    here.
     """
 
     memory: str = ""
     reached: float = 0.0
-    """All that score less, and fit the sizes that were asked for, are known."""
+    """Score below which all mappings that fit the sizes asked for are known."""
     factor: int = 0
-    """Of `_FRONT_FACTORS`: the one that was not too much."""
+    """Index in `_FRONT_FACTORS` of the cutoff in use."""
 
     def bound(self, known: float) -> None:
-        """Find bounds for all that score less than its one candidate. `known`: the score of a mapping."""
+        """Find bounds for all mappings that score less than its one candidate. `known`: the score of a mapping."""
         self.most, self.reached = self._best_score(), known
         self._reduce()
         if len(self.problem.order) >= LONG_EINSUMS:  # else they do not pay so near the optimum
             self._bound_stretches()
 
     def next_points(self, bits: float) -> list[Candidate]:
-        """Those that score least of all that need no more, and others near them; none if the bounds do not hold so far, or it would
-        take too long."""
+        """Find the mappings with the least scores for a size, and others near them.
+
+        None are found if the bounds do not hold so far, or if that takes too long.
+        """
         while self.reached < self.most:
             below = min(self.most, self.reached * _FRONT_FACTORS[self.factor])
             try:
@@ -174,7 +182,7 @@ class FrontSearch(Search):
         return []
 
     def _all_below(self, score: float, bits: float) -> list[Candidate]:
-        """All that none is better than in costs and in what it needs of the memory, with that as their usage."""
+        """All mappings below a score that no other dominates in costs and usage of the memory."""
         problem, index = self.problem.with_size(self.memory, bits), self.problem.memories.index(self.memory)
         (known,) = self.candidates
         scale = (score / self._best_score()) ** 0.5

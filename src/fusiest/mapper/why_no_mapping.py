@@ -1,4 +1,4 @@
-"""Why there is no mapping: which Einsum, which memory or constraint, and by how much."""
+"""The reason why there is no mapping: which Einsum, which memory or constraint, and by how much."""
 
 from __future__ import annotations
 

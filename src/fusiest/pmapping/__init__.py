@@ -1,8 +1,8 @@
 """Phase 1: the Pareto-optimal pmappings of one Einsum.
 
-`explore` makes an Einsum's `Table`, as far as `Asked` says; `pmappings` does so for people, and remembers it. `common_key` and
-`renamed_table` let Einsums that differ only by names share one; `why_none` says why there is nothing in it. `search_notes` and
-`spatial_notes` are for those who wonder what a search leaves out, or what it takes so long for.
+`explore` makes an Einsum's `Table`, as `Asked` says; `pmappings` does so for users, and remembers it. `common_key` and
+`renamed_table` let Einsums that differ only by names share one table; `why_none` says why a table is empty.
+`search_notes` and `spatial_notes` tell users what a search leaves out, and what makes it slow.
 """
 
 from fusiest.pmapping.compile_ahead import compile_ahead

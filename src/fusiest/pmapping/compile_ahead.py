@@ -1,4 +1,4 @@
-"""On first use: what crossing fanouts needs is compiled by another process, while this one compiles and runs what comes before."""
+"""Compilation ahead of use: another process compiles the kernels of fanouts, while this one goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def compile_ahead() -> None:
 
 
 def cross_little() -> None:
-    """One row below one Spatial choice, with arrays as a search has them."""
+    """Run the kernels of fanouts on one row and one Spatial choice, with arrays as a search has them."""
     zero = np.zeros((1, 1), np.int64)
     shapes, start, below, choice = pair_kernels.pair(zero, zero, 1)
     pairs = pair_kernels.Pairs(shapes, start, below, choice, np.arange(2))

@@ -37,55 +37,59 @@ from fusiest.spec import Path, Spec, bind_all, memory_names
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
 _ROWS_OF_A_PLACEMENT = 3
-"""Of a state, in a quick look: as many placements are looked at as there is room for."""
+"""Rows of a state per placement, in a quick look: it takes as many placements as there is room for."""
 _HASTY_PLACEMENTS = 2
 _SHAPES_OF_A_ROW, _USUAL_PLACEMENTS = 64, 64
-"""In a quick look, for each row of a state so many tile shapes; with more placements than usual as many times fewer."""
+"""Tile shapes per row of a state in a quick look; with more placements than usual, proportionally fewer."""
 _WORTH_PARTS = 4
-"""Rows of a search, for each tile shape and placement, after which it is worth to search by parts, which share nothing."""
+"""Rows of a search, per tile shape and placement, from which on it is searched by parts that share nothing."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of the search for an Einsum's pmappings."""
+    """A question to the search for an Einsum's pmappings, and how hard to search."""
 
     limits: FusedLimits = field(default_factory=FusedLimits)
     imperfect: bool = False
-    """Also tiles that do not divide."""
+    """Whether to search tiles that do not divide, too."""
     usage: bool = False
-    """Space counts even where Einsums do not meet on chip."""
+    """Whether space counts even where Einsums do not meet on chip."""
     finished: bool = True
-    """Einsums will use only tensors that are finished."""
+    """Whether Einsums use only tensors that are finished (the exchange rule)."""
     counted: bool = False
-    """The table says how many candidates each group had."""
+    """Whether the table counts the candidates of each group."""
     general: bool = False
-    """The general search also where the fast one applies."""
+    """Whether to use the general search even where the fast one applies."""
     rules: Rules = field(default_factory=Rules)
     cutoff: Cutoff | None = None
-    """Only pmappings that are not beaten by these costs are of interest."""
+    """Energy and latency of known pmappings: only pmappings that beat each of them in one of both are kept."""
     beam: int | None = None
-    """A quick look: of each state only so many rows go on. What is found is valid, not always the best."""
+    """Number of rows that each state keeps in a quick look. Its results are valid but may miss the optimum. None:
+    exact."""
     hasty: bool = False
-    """A quick look that takes few placements, and of the orders of holders the most promising."""
+    """Whether a quick look takes few placements, and only the most promising order of storage nodes."""
     patience: float = math.inf
-    """`TooHard` is raised once a search has had so many rows: it may be tried again with a cutoff."""
+    """Number of rows after which the search raises `TooHard`; the caller may retry with a cutoff."""
     apart: bool = False
-    """Only pmappings that share nothing on chip: what Einsums share is in the outermost memory."""
+    """Whether to search only pmappings that share nothing on chip: all shared tensors are in the outermost memory."""
     needed: bool = False
-    """Only pmappings that some best mapping of the whole workload needs, not all ways to meet other Einsums."""
+    """Whether to search only pmappings that some best mapping of the workload needs, not all ways to meet other
+    Einsums."""
     unlimited: bool = False
     """As if all memories had room: a bound, not mappings."""
     objective: Objective | None = None
-    """Of an Einsum that is alone in its workload: only the best pmappings by this are of interest, if that takes less time."""
+    """The objective of an Einsum that is alone in its workload. The search may keep only its best pmappings, if that is
+    quicker."""
     rates: frozenset[str] = frozenset()
-    """Components whose throughputs are open: see `openrates`. `TooHard` where only the search over tile shapes would do."""
+    """Components whose throughputs are left open (see `symbolic_throughput`). Raises `TooHard` where only the general
+    search applies."""
 
     def is_roomy(self, spec: Spec) -> bool:
-        """Whether no fused loops are needed: they save space, and there is enough."""
+        """Whether no fused loops are needed, as there is room for all exchanged tensors (proof 6c)."""
         return self.roomy(spec) is not None
 
     def ample(self, spec: Spec) -> frozenset[str]:
-        """Memories in which space is no concern."""
+        """Memories that are never full, so that their space is no criterion."""
         if self.usage:
             return frozenset()
         if self.unlimited:
@@ -93,7 +97,7 @@ class Asked:
         return ample_memories(spec) | (self.roomy(spec) or frozenset())
 
     def roomy(self, spec: Spec) -> frozenset[str] | None:
-        """Memories in which Einsums exchange whole tensors; None if fused loops are needed."""
+        """Memories in which Einsums exchange whole tensors; None if fused loops are needed (proof 6c)."""
         if not self.needed or self.usage:
             return None
         if self.unlimited:
@@ -105,7 +109,7 @@ class Asked:
 @deferred()
 @collector_paused()
 def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
-    """The table of an Einsum."""
+    """Find all Pareto-optimal pmappings of an Einsum."""
     pieces: dict[Compatibility, list[Rows]] = {}
     pruned: set[Compatibility] = set()
     origins: list[Origin] = []
@@ -134,21 +138,21 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
 
 
 def paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
-    """The computes that can run an Einsum, each with what lies above it, of which these memories are ample."""
+    """List the computes that can run an Einsum, each with the components above it. `ample` memories are unlimited."""
     met = meeting_memories(spec, False, ample)
     running = (path for path in sized_paths(spec, einsum, ample) if path.runs)
     return [with_throughputs(with_room_for_copies(spec, path, met)) for path in running]
 
 
 def weight(spec: Spec, einsum: str) -> int:
-    """How much there is to explore, compared with other Einsums: placements times tile shapes."""
+    """Estimate the effort of exploring an Einsum: placements times tile shapes."""
     shapes = math.prod(len(divisors(bound)) for bound in spec.info.einsums[einsum].bounds.values())
     graphs = (graph_of(spec, path) for path in paths(spec, einsum))
     return shapes * sum(graph.count for graph in graphs if graph is not None)
 
 
 def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
-    """Pieces of the table for one compute."""
+    """Find the pieces of the table for one compute."""
     names = [c.name for c in path.components]
     memories = meeting_memories(spec, asked.usage, asked.ample(spec))
     if asked.is_roomy(spec):
@@ -207,7 +211,7 @@ def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
 
 
 def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
-    """The placements to search: all, or in a quick look few."""
+    """The placements to search: all of them; few in a quick look."""
     graph = graph_of(spec, path)
     if asked.apart and graph is not None:
         graph = graph.where(path.memories[0], frozenset(t for t in path.einsum.accesses if t in spec.info.shared))
@@ -217,8 +221,11 @@ def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
 
 
 def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Placement]) -> Iterator[TablePiece]:
-    """Some pmappings, for others to beat: with perfect tiles, unless `min_usage` then asks for less than without; else those that
-    a quick look finds."""
+    """Find some pmappings as cutoffs for the exact search.
+
+    They have perfect tiles, unless `min_usage` then asks for less than with imperfect ones; else a quick look finds
+    them.
+    """
     if plain and _can_use(search.nest.problem, search.usages):
         space = lattice_space(search.nest, plain, search.usages, frozenset(), search.leakage)
         for look in _explore_alone(space, search.known):
@@ -229,8 +236,10 @@ def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Pl
 
 
 def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterator[Lattice]:
-    """Searches that have run. `alone`: the Einsum shares nothing on chip. `roomy`: there is room for all that it shares; then only
-    energy and latency matter, given where that is held, and if it takes long, each way is searched as if the Einsum were alone.
+    """Run the searches over tile shapes. `alone`: the Einsum shares nothing on chip.
+
+    `roomy`: there is room for all that it shares, so only energy and latency matter, given where shared tensors are
+    held. If the search takes long, each way to hold them is then searched as if the Einsum were alone.
     """
     if alone and asked.beam is None:
         yield from _explore_alone(space)
@@ -256,9 +265,9 @@ def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterat
 
 
 def _explore_alone(space: LatticeSpace, known: Cutoff | None = None) -> Iterator[Lattice]:
-    """Only energy and latency matter, so known pmappings bound the search.
+    """Search where only energy and latency matter: known pmappings then bound the search.
 
-    First a quick look for good pmappings, then an exact search for those that beat them.
+    A quick look finds good pmappings; an exact search keeps only those that beat them.
     """
     first = Lattice(space, known, _FIRST_LOOK)
     first.run()
@@ -275,17 +284,17 @@ def _explore_alone(space: LatticeSpace, known: Cutoff | None = None) -> Iterator
 def lattice_space(
     nest: Nest, plain: list[Placement], usages: Usages, tracked: frozenset[int], leakage: Leakage
 ) -> LatticeSpace:
-    """What is searched over tile shapes. `usages`: what `min_usage` leaves, of all tiles that are asked for."""
+    """Make the mapspace of the search over tile shapes. `usages`: as `asked_usages` gives them."""
     return LatticeSpace(nest, plain, fanouts(nest.problem, usages), usages, tracked, leakage)
 
 
 def _can_use(problem: Problem, usages: Usages) -> bool:
-    """Whether tiles that divide, of these sizes, use fanouts as far as `min_usage` asks of all."""
+    """Whether perfect tiles of these sizes use fanouts as far as `min_usage` asks of all tiles."""
     return usages is None or not usages.isdisjoint(best_usages(problem) or ())
 
 
 def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
-    """What Einsums exchange stands above all loops, where there is room for it."""
+    """Storage nodes of exchanged tensors in memories with room: they stand above all loops."""
     p = nest.problem
     memories = [i for i, c in enumerate(p.path.components) if c.name in roomy]
     exchanged = (t for t, tensor in enumerate(p.tensors) if nest.is_shared(t) and tensor.name not in p.info.persistent)
@@ -293,7 +302,7 @@ def _lifted(roomy: frozenset[str], nest: Nest) -> frozenset[HeldTensor]:
 
 
 def leakage(spec: Spec, problem: Problem) -> Leakage:
-    """Leakage power of the whole architecture, given the instances in use of gated dimensions."""
+    """Leakage power of the whole architecture, as a function of the instances in use of gated dimensions."""
     bound = bind_all(spec, problem.info)
     compute = problem.path.compute.name
     return lambda used: sum(leak_power(spec, compute, bound, used).values())

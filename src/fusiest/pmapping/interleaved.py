@@ -1,8 +1,9 @@
-"""What one Einsum can do below loops that make windows and that it shares with others: all that is not worse than something else.
+"""Pmappings of one Einsum below windowed loops that it shares with other Einsums.
 
-As the general search, with these loops given: they stand in this order in some gap each, above all other loops. A variable that
-such a loop steps has tiles of several lengths below it (`WindowChains`). Tensors that are exchanged stand above all else here, and
-whoever asks counts their space. Of other holders above one of these loops, others that share it see the space, unless it sinks past.
+The general search, with the shared loops given. They stand in their order, each in some gap, above all other loops. A
+variable that such a loop steps has tiles of several lengths below it (`WindowChains`). Exchanged tensors stand above
+everything here, and the caller counts their space. Other storage nodes above a shared loop take space that the
+interleaved Einsums see, unless it sinks past the loop.
 """
 
 from __future__ import annotations
@@ -47,87 +48,97 @@ from fusiest.pmapping.table import FusedLimits
 from fusiest.spec import Path, Spec
 
 MOST_TILES = 16
-"""With imperfect tiles, a window of so many rows has all of them, a longer one those that make fewer iterations."""
+"""Longest window that has all imperfect tiles; a longer one has those that make fewer iterations."""
 _NEST = 1_000
 """Candidates that can be looked at in the time that it takes to begin with a nest."""
 
 
 @dataclass(frozen=True)
 class TurnLoop:
-    """A loop that an Einsum shares with others: what it steps there, and how."""
+    """A loop that interleaved Einsums share, as one of them sees it."""
 
     variable: str
+    """The variable that it steps there."""
     tiling: Tiling
+    """How it steps the variable."""
     times: int
-    """Iterations."""
+    """Number of iterations."""
 
 
 @dataclass(frozen=True)
 class TurnNest:
-    """What an Einsum does: holders above each of the common loops, and all below them."""
+    """The nest of an interleaved Einsum."""
 
     above: tuple[tuple[Node, ...], ...]
+    """Storage nodes above each of the shared loops."""
     inside: tuple[Node, ...]
+    """All nodes below the shared loops."""
 
 
 @dataclass(frozen=True)
 class TurnRows:
-    """All that an Einsum can do, below loops that it shares with others."""
+    """Pareto-optimal pmappings of an Einsum below shared loops."""
 
     costs: Floats
-    """Rows × energy, latency, bits that are reserved above each of the loops, and in all; without exchanged tensors."""
+    """Rows × energy, latency, bits reserved above each of the loops, and bits in all; without exchanged tensors."""
     calls: Floats
-    """Rows × what is not in energy and latency yet: calls of memories whose throughputs are open, and watts."""
+    """Rows × open parts of energy and latency: calls of memories whose throughputs are open, and watts."""
     origins: tuple[tuple[WindowOrigin, int], ...]
+    """Origin of each row, and its number there."""
     explored: int
-    """How many candidates there were."""
+    """Number of candidates."""
 
     def settled(self, rates: OpenRates) -> TurnRows:
-        """With these throughputs, those that nothing else is better than."""
+        """Set these throughputs, and prune the rows by the costs that follow."""
         if not len(self.costs):
             return self
         costs = np.column_stack([*rates.settled(self.costs[:, 0], self.costs[:, 1], self.calls), self.costs[:, 2:]])
         return TurnRows(costs, self.calls[:, :0], self.origins, self.explored).pruned()
 
     def pruned(self) -> TurnRows:
-        """Those that nothing else is better than."""
+        """Keep the rows that no other dominates."""
         criteria = np.column_stack([self.costs, self.calls])
         best = pareto_rows(np.zeros(len(criteria), np.int64), criteria)
         return TurnRows(self.costs[best], self.calls[best], tuple(self.origins[i] for i in best), self.explored)
 
     def nest(self, row: int) -> TurnNest:
-        """A row as nodes of a mapping."""
+        """Write a row as nodes of a mapping."""
         origin, number = self.origins[row]
         return origin.nest(number)
 
 
 @dataclass(frozen=True)
 class TurnsAsked:
-    """What is asked about an Einsum: its common loops, the memory that tensors are exchanged in, and these tensors."""
+    """A question to the search for interleaved pmappings of an Einsum."""
 
     loops: tuple[TurnLoop, ...]
+    """The shared loops."""
     memory: str
+    """The memory in which tensors are exchanged."""
     levels: FrozenDict[str, int]
-    """How many of the loops stand above each of these tensors: their holders stand right below that loop."""
+    """Exchanged tensors, each with the number of shared loops above it: its storage node stands right below them."""
     alone: frozenset[str]
-    """Tensors that no other Einsum below these loops uses: they may be held above them."""
+    """Tensors that no other Einsum below these loops uses: they may be held above the loops."""
     imperfect: bool
     most: int
-    """Candidates; more are too many."""
+    """Most candidates; more raise `TooManyCandidates`."""
     rates: frozenset[str] = frozenset()
     """Memories whose throughputs are left open."""
 
     def backed_below(self, number: int) -> frozenset[str]:
-        """Exchanged tensors that a loop stands above."""
+        """Exchanged tensors that stand below a loop."""
         return frozenset(tensor for tensor, level in self.levels.items() if level > number)
 
 
 class TooManyCandidates(Exception):
-    """There is more to look at than was asked for."""
+    """A search has more candidates than its limit."""
 
 
 def turn_rows(spec: Spec, einsum: str, asked: TurnsAsked) -> TurnRows:
-    """All that an Einsum can do in its turns and nothing else is better than, on any compute; given throughputs, `TurnRows.settled`."""
+    """Find an Einsum's Pareto-optimal pmappings below shared loops, on any compute.
+
+    Where throughputs are open, `TurnRows.settled` sets them.
+    """
     pieces, origins = list[tuple[Floats, Floats]](), list[tuple[WindowOrigin, int]]()
     budget = [asked.most]
     for path in paths(spec, einsum):
@@ -162,7 +173,7 @@ def _path_rows(spec: Spec, path: Path, asked: TurnsAsked, budget: list[int]) -> 
 
 @dataclass
 class TurnSearch(GeneralSearch):
-    """One Einsum on one compute, below common loops."""
+    """The general search for one Einsum on one compute, below shared loops."""
 
     asked: TurnsAsked = dataclasses.field(kw_only=True)
     budget: list[int] = dataclasses.field(kw_only=True)
@@ -171,7 +182,7 @@ class TurnSearch(GeneralSearch):
         return self.asked.rates
 
     def _usages(self) -> Usages:
-        """As without windows: `min_usage` compares what the Einsum's own bounds allow."""
+        """Usages as without windows: `min_usage` compares the Einsum's own bounds."""
         return best_usages(self.path, self.asked.imperfect)
 
     def count(self, candidates: int) -> None:
@@ -180,7 +191,7 @@ class TurnSearch(GeneralSearch):
             raise TooManyCandidates
 
     def rows(self, placement: Placement) -> Iterator[TurnPiece]:
-        """For every order of holders, and every place of the common loops among them."""
+        """Rows for every order of storage nodes, and every place of the shared loops among them."""
         problem, path = self.nest.problem, self.path
         lifted = frozenset(HeldTensor(self.memories[0], self.nest.number[t]) for t in self.asked.levels)
         whole = Steps(problem, [placement], lifted).outer_stretch(0, len(path.components))
@@ -195,7 +206,7 @@ class TurnSearch(GeneralSearch):
                     yield from WindowNests(self, skeleton, slots, passed, gaps).rows()
 
     def _may_loop(self, skeleton: Skeleton, number: int, gap: int) -> bool:
-        """Whether a common loop may stand in a gap."""
+        """Whether a shared loop may stand in a gap."""
         below = frozenset(self.nest.number[t] for t in self.asked.backed_below(number))
         return skeleton.may_loop(self.asked.loops[number].variable, gap, below)
 
@@ -203,15 +214,18 @@ class TurnSearch(GeneralSearch):
         return holder.memory == self.memories[0] and self.nest.names[holder.tensor] in self.asked.alone
 
     def _slots(self, skeleton: Skeleton, variable: str, gaps: Sequence[int]) -> tuple[Slot, ...]:
-        """The common loop over a variable, if there is one, and places for others, all below all common loops."""
+        """The shared loop over a variable, if there is one, and slots for other loops, all below all shared loops."""
         common = [Slot(gap) for gap, loop in zip(gaps, self.asked.loops, strict=True) if loop.variable == variable]
         return (*common, *(s for gap in range(gaps[-1], len(skeleton.gaps)) for s in skeleton.gap_slots(variable, gap)))
 
     def _passed(
         self, skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], gaps: Sequence[int]
     ) -> Iterator[PassedSlots]:
-        """Per holder, the loops right below it that its reservation sinks through: as far as they index its tensor fully, and one
-        more that does so partially. The order of common loops is given, that of others free."""
+        """Per storage node, the loops right below it that its reservation sinks through.
+
+        These index its tensor fully, but for the last, which may do so partially. The order of shared loops is given,
+        that of others free.
+        """
         options: list[list[frozenset[tuple[str, int]]]] = []
         for place, holder in enumerate(skeleton.holders):
             full, partial = skeleton.nest.full[holder.tensor], skeleton.nest.partial[holder.tensor]
@@ -240,9 +254,9 @@ class TurnSearch(GeneralSearch):
 
 
 TurnPiece: TypeAlias = "tuple[WindowOrigin, Floats, Floats]"
-"""Costs of rows, what is open of them, and what they are."""
+"""Rows of one nest: their origin, final costs, and open parts."""
 PassedSlots: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
-"""Per holder, the loops that its reservation sinks through: variable, and number of the slot."""
+"""Per storage node, the loops that its reservation sinks through: variable, and number of the slot."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +264,7 @@ class WindowChains(Chains):
     """Chains of tiles below a loop that makes windows, which is the first slot."""
 
     lengths: tuple[tuple[int, int], ...]
-    """Of windows, and how many there are."""
+    """Lengths of the windows, each with the number of windows."""
 
     def take(self, which: Ints) -> WindowChains:
         return WindowChains(self.variable, self.bound, self.slots, self.tiles[which], self.fused, self.lengths)
@@ -274,7 +288,7 @@ def _tile_sizes(length: int, imperfect: bool) -> Sequence[int]:
 
 
 def _window_chains(skeleton: Skeleton, loop: TurnLoop, slots: tuple[Slot, ...], imperfect: bool) -> WindowChains:
-    """All chains below a common loop. Perfect tiles divide some window, and may leave a rest of others."""
+    """All chains below a shared loop. Perfect tiles divide some window, and may leave a rest of others."""
     bound = skeleton.path.einsum.bounds[loop.variable]
     lengths = loop.tiling.lengths(bound, loop.times)
     if loop.tiling.windowed:
@@ -292,7 +306,7 @@ def _window_chains(skeleton: Skeleton, loop: TurnLoop, slots: tuple[Slot, ...], 
 
 
 class WindowNests(GeneralNests):
-    """All tiles of one skeleton with given common loops."""
+    """All tiles of one skeleton with given shared loops."""
 
     search: TurnSearch
 
@@ -308,7 +322,7 @@ class WindowNests(GeneralNests):
         self.through, self.gaps_of_loops = passed, tuple(gaps)
 
     def rows(self) -> Iterator[TurnPiece]:
-        """Rows that nothing is better than: energy, latency, bits above each loop, and all; and what is open."""
+        """Rows that no other dominates: energy, latency, bits above each loop, and bits in all; and open parts."""
         self.search.count(_NEST)
         combined = self._combined()
         if combined is None:
@@ -326,7 +340,7 @@ class WindowNests(GeneralNests):
         yield origin, np.column_stack([costs[:, :2], np.cumsum(bits, axis=1)]), costs[:, 2:]
 
     def _finished_costs(self, terms: Terms, values: Floats, state: Partial) -> Floats:
-        """Energy and latency of all that is not open, and what is."""
+        """Energy and latency without the open parts, and the open parts."""
         problem, columns = self.search.nest.problem, Columns(self.search.busy, 0, (), self.search.asked.rates)
         criteria = self._criteria(terms, values, columns)
         calls = open_calls(problem, columns, criteria, self._watts(state))
@@ -349,7 +363,7 @@ class WindowNests(GeneralNests):
         return (variable, slot) in self.through.get(place, ())
 
     def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
-        """What stands on top is off chip, or exchanged: whoever asks counts it."""
+        """Bits that a node reserves. Nodes on top are off chip, or exchanged, and the caller counts them."""
         return super()._counted(place, holder) if place >= 0 else []
 
     def _account(self, place: int, holder: HeldTensor) -> Reserved:
@@ -359,7 +373,7 @@ class WindowNests(GeneralNests):
 
 @dataclass(frozen=True)
 class WindowOrigin(GeneralOrigin):
-    """Rows found below common loops."""
+    """The origin of rows below shared loops."""
 
     through: PassedSlots
     gaps: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""What an Einsum costs at least, whatever is done with it: known at once, before any pmapping is.
+"""Lower bounds on an Einsum's energy and latency, known at once, before it is explored.
 
-That is computing, the operands of every operation, and each tensor once through every memory that holds it. Spatial loops
-share as much traffic, and spread as much work, as there are instances.
+They count computing, the operands of every operation, and each tensor once through every memory that holds it. Spatial
+loops share as much traffic, and spread as much work, as there are instances.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fusiest.pmapping.placements.placement_graph import PlacementNode
 from fusiest.spec import Path, Spec
 
 MOST_LOOKED_AT = 20_000
-"""Choices of loops on a dimension of a fanout; if there are more, anything counts as possible."""
+"""Most choices of loops on a dimension of a fanout that are listed; with more, anything counts as possible."""
 
 
 def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
-    """Energy and latency that no pmapping of an Einsum is below, each for itself."""
+    """The least energy and the least latency of any pmapping of an Einsum, each by itself."""
     known, ample = _known(spec), asked.ample(spec)
     key = einsum, ample, asked.imperfect
     if key not in known:
@@ -47,18 +47,18 @@ def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
 
 @functools.lru_cache(maxsize=4)
 def _known(_spec: Spec) -> dict[tuple[str, frozenset[str], bool], tuple[float, float]]:
-    """What was found for a spec: the same is asked when exploring begins, and of the gap when time is up."""
+    """Bounds found for a spec so far. Exploring begins with them, and the gap needs them when time is up."""
     return {}
 
 
 def least_of_computing(spec: Spec, einsum: str) -> tuple[float, float]:
-    """Energy and latency of an Einsum's operations alone, each on the compute that is best for it."""
+    """The least energy and latency of an Einsum's operations alone, each on the compute that is best for it."""
     costs = [_of_computing(path) for path in paths(spec, einsum)]
     return min(energy for energy, _ in costs), min(seconds for _, seconds in costs)
 
 
 def least_of_reading(spec: Spec, einsum: str, tensor: str) -> tuple[float, float]:
-    """Energy and latency of reading one value from the outermost memory; nothing where there are several of it."""
+    """Energy and latency of reading one value from the outermost memory; zero latency where it has several instances."""
     costs = []
     for path in paths(spec, einsum):
         outermost = path.memories[0]
@@ -84,10 +84,10 @@ def _of_computing(path: Path) -> tuple[float, float]:
 
 
 def _of_moving(spec: Spec, path: Path, imperfect: bool) -> tuple[float, float]:
-    """What rows of the search over tile shapes come to at least, when it begins; nothing where it does not apply.
+    """Lower bounds from the beginning of the search over tile shapes; zero where that search does not apply.
 
-    That holds for imperfect tiles, too: what tiles of a tensor come to in all is linear in how many there are along each variable,
-    so it is least where each variable has one tile or tiles of 1, which divide.
+    They hold for imperfect tiles, too. The total traffic of a tensor is linear in the number of tiles along each
+    variable, so it is least where each variable has one tile or tiles of 1, which divide.
     """
     problem, together = make_problem(path, *constrained_variables(spec, path)), beside(spec, path)
     graph = graph_of(spec, path)
@@ -115,7 +115,7 @@ HolderChain = tuple[bool, ...]
 
 
 def _chains(graph: PlacementNode, path: Path) -> dict[str, list[HolderChain]]:
-    """Of each tensor, all that placements do with it."""
+    """For each tensor, every set of components that some placement holds it in."""
 
     def held(tensor: str) -> list[HolderChain]:
         no_chain: HolderChain = ()
@@ -125,7 +125,7 @@ def _chains(graph: PlacementNode, path: Path) -> dict[str, list[HolderChain]]:
 
 
 def _one_by_one(chains: Mapping[str, list[HolderChain]]) -> list[Placement]:
-    """Each chain of each tensor, with the first ones of the other tensors."""
+    """Combine each chain of each tensor with the first chains of the other tensors."""
     placements = []
     firsts = {tensor: ways[0] for tensor, ways in chains.items()}
     for tensor, ways in chains.items():
@@ -136,7 +136,7 @@ def _one_by_one(chains: Mapping[str, list[HolderChain]]) -> list[Placement]:
 
 
 def _added_up(search: Lattice, begun: Mapping[Outers, Floats], chains: Mapping[str, list[HolderChain]]) -> Floats:
-    """The least of each criterion with the best chain of each tensor, each for itself.
+    """The least of each criterion with the best chain of each tensor, each by itself.
 
     A criterion is a sum over tensors, and of computing. With the first chains of all others, the best chain of a tensor
     saves as much of it as with any.
@@ -154,7 +154,7 @@ def _added_up(search: Lattice, begun: Mapping[Outers, Floats], chains: Mapping[s
 
 
 def _computing(search: Lattice, criteria: Floats) -> Floats:
-    """Only the time that the compute is busy."""
+    """Keep only the time that the compute is busy."""
     compute, columns = len(search.problem.path.components) - 1, search.columns
     of_compute = [i for i, busy in enumerate(columns.busy, start=BUSY) if busy.component == compute]
     result = np.zeros_like(criteria)
@@ -163,8 +163,10 @@ def _computing(search: Lattice, criteria: Floats) -> Floats:
 
 
 def _relaxed(problem: Problem, level: int, imperfect: bool) -> Fanout:
-    """One choice that none is better than: on each dimension the most units, and all that can be shared. With imperfect tiles,
-    any number of units may be in use, as far as there are iterations."""
+    """Make one choice that no real one is better than: on each dimension the most units, and the most sharing.
+
+    With imperfect tiles, any number of units may be in use, as far as there are iterations.
+    """
     dimensions = problem.path.components[level].dimensions
     bounds = tuple(v.bound for v in problem.variables)
     factors = np.ones((1, len(dimensions), len(bounds)), np.int64)

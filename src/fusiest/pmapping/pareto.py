@@ -26,7 +26,10 @@ def pareto_rows(groups: Ints, criteria: Floats) -> Ints:
 
 
 def nearly_pareto(groups: Ints, criteria: Floats) -> Ints:
-    """As `pareto_rows`, but of many rows only those go that a similar one dominates: the time does not grow with their square."""
+    """Indices of rows such that every other row is dominated; of many rows, some dominated ones stay.
+
+    Rows are compared with similar ones only, so the time does not grow with the square of their number.
+    """
     if len(groups) <= _MANY:
         return pareto_rows(groups, criteria)
     rows = np.arange(len(groups))
@@ -41,7 +44,10 @@ def nearly_pareto(groups: Ints, criteria: Floats) -> Ints:
 
 
 def similar(features: Floats, rows: Ints, most: int) -> list[Ints]:
-    """Rows in pieces of similar ones: halved by the feature in which they differ most, until none has more than so many."""
+    """Cut rows into pieces of similar ones.
+
+    They are halved by the feature in which they differ most, until no piece has more than `most` rows.
+    """
     if len(rows) <= most:
         return [rows]
     values = features[rows]

@@ -1,4 +1,4 @@
-"""Pmappings of one Einsum, grouped by compatibility: how they meet other Einsums. Rows say with which tiles and at what cost."""
+"""Pmappings of one Einsum, grouped by compatibility: how they meet other Einsums. Rows hold tiles and costs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ class FusedLoop(NamedTuple):
 
     variable: str
     number: int = 0
-    """Among the Einsum's fused loops over this variable, from the outermost in."""
+    """Its number among the Einsum's fused loops over this variable, from the outermost in."""
     place: tuple[str, str] | None = None
     """Component and dimension of a Spatial loop."""
 
 
 @dataclass(frozen=True)
 class FusedLimits:
-    """How many fused loops a pmapping may have: in all (None: any number), and over one rank variable."""
+    """Limits on the number of fused loops of a pmapping."""
 
     loops: int | None = None
+    """Most fused loops in all. None: any number."""
     per_variable: int = 1
+    """Most fused loops over one rank variable."""
 
 
 @dataclass(frozen=True)
 class Backing:
-    """Where a shared tensor is exchanged: its outermost memory, below the first `zones` zones of fused loops."""
+    """Where a shared tensor is exchanged: its outermost memory, below the first `zones` fusion levels."""
 
     tensor: str
     memory: str
@@ -41,9 +43,9 @@ class Backing:
 
 @dataclass(frozen=True)
 class Holding:
-    """Another holder of a shared tensor between the fused loops, below the first `zones` zones.
+    """A further storage node of a shared tensor between the fused loops, below the first `zones` fusion levels.
 
-    Its space sinks through loops that index the tensor, right below the holder: it is counted below `depth` zones.
+    Its space sinks through loops that index the tensor, right below the node: it is counted below `depth` levels.
     """
 
     tensor: str
@@ -51,21 +53,23 @@ class Holding:
     zones: int
     depth: int
     over: tuple[tuple[str, str], ...] = ()
-    """If it sinks, it stands last in its place: below these of the Einsum's holdings (tensor, memory)."""
+    """The Einsum's other holdings (tensor, memory) in the same place, if this one sinks: it stands below them."""
 
 
 @dataclass(frozen=True)
 class Compatibility:
-    """What neighbours must agree on: the fused loops from the outermost in, and what is exchanged below how many of them.
+    """What neighbours must agree on: fused loops, and the places between them where tensors are exchanged.
 
-    Loops of one zone may stand in any order: nothing is held between them.
+    Loops of one fusion level may stand in any order: no storage node is between them.
     """
 
     zones: tuple[tuple[FusedLoop, ...], ...]
+    """The fused loops of each fusion level."""
     backings: tuple[Backing, ...]
+    """Where shared tensors are exchanged."""
     holdings: tuple[Holding, ...] = ()
-    """Other holders of shared tensors between the fused loops. Their space is counted when joining: a neighbour that
-    holds the same tensor at the same place shares it."""
+    """Further storage nodes of shared tensors between the fused loops. Their space is counted when joining: a neighbour
+    that holds the same tensor at the same place shares it."""
 
     @property
     def loops(self) -> tuple[FusedLoop, ...]:
@@ -75,7 +79,7 @@ class Compatibility:
 def make_compatibility(
     zones: Iterable[tuple[FusedLoop, ...]], backings: Iterable[Backing], holdings: Iterable[Holding]
 ) -> Compatibility:
-    """A compatibility, in canonical order, whose sunk holdings know those that stand above them in the same place."""
+    """Make a compatibility in canonical order. Sunk holdings get those that stand above them in the same place."""
     held = list(holdings)
     return Compatibility(
         tuple(zones),
@@ -93,16 +97,18 @@ def _over(holding: Holding, held: list[Holding]) -> Holding:
 
 @dataclass(frozen=True)
 class Branch:
-    """One Einsum's nest: holders of the outermost memory, holders between fused loops, and what is below them all."""
+    """One Einsum's nest."""
 
     top: tuple[Storage, ...]
+    """Storage nodes of the outermost memory, and of persistent tensors."""
     between: tuple[tuple[Storage | Toll, frozenset[FusedLoop]], ...]
-    """Holders and Tolls of the fused part, outermost first, each with the fused loops above it."""
+    """Storage nodes and Tolls between fused loops, outermost first, each with the fused loops above it."""
     inside: tuple[Node, ...]
+    """All nodes below the fused loops."""
 
 
 class Origin(Protocol):
-    """How rows came about: enough to turn one into its nest."""
+    """The origin of rows: enough to write the nest of each."""
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         """The nest of one row, given the tiles of its fused loops."""
@@ -114,27 +120,32 @@ class TablePiece(NamedTuple):
     compatibility: Compatibility
     rows: Rows
     origins: Sequence[Origin]
-    """How rows came about, by the numbers that they have for it."""
+    """Origins of rows; `Rows.origin` has their numbers."""
     explored: int
-    """How many candidates there were."""
+    """Number of candidates before pruning."""
     is_pruned: bool = False
     """Whether rows are as `merge_rows` leaves them."""
 
 
 @dataclass
 class Rows:
-    """Pmappings of one compatibility. `bits[:, m, z]`: in memory m, reserved below z zones (the last: inside all)."""
+    """Pmappings of one compatibility."""
 
     tiles: Ints
+    """Tiles of the fused loops (rows × loops)."""
     energy: Floats
     latency: Floats
     bits: Floats
+    """Bits reserved in memory m below z fusion levels, `bits[:, m, z]`; the last z is inside all."""
     origin: Ints
+    """Number of the origin of each row."""
     row: Ints
+    """Number of each row for its origin."""
     persistent: Floats
     """Bits of persistent tensors that no other Einsum uses, per memory: taken throughout the workload."""
     calls: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """Of components whose throughputs are open, then watts of leakage: see `openrates`. No columns if costs are settled."""
+    """Calls of components whose throughputs are open, then watts of leakage (see `symbolic_throughput`). No columns if
+    costs are final."""
 
     def __post_init__(self) -> None:
         if self.calls.shape == (0, 0):
@@ -147,7 +158,10 @@ class Rows:
         return Rows(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     def criteria(self) -> Floats:
-        """Space counts by what is reserved at or above each boundary: lower down it is in the way of fewer others."""
+        """Criteria of dominance.
+
+        Space counts by bits reserved at or above each boundary: space further in obstructs fewer others.
+        """
         columns = list(self.calls.T)
         for m in range(self.bits.shape[1]):
             columns.append(self.persistent[:, m])
@@ -167,14 +181,14 @@ class Table:
     origins: list[Origin]
     explored: int = 0
     candidates: dict[Compatibility, Ints] = field(default_factory=dict)
-    """Per row, how many pmappings its group had before pruning; empty unless asked for."""
+    """Per row, the number of pmappings in its group before pruning; empty unless asked for."""
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.groups.values())
 
 
 def group_numbers(tiles: Ints) -> Ints:
-    """One number per distinct row of tiles."""
+    """Number the rows by their tiles: equal tiles have equal numbers."""
     key = np.zeros(len(tiles), np.int64)
     radix = 1
     for column in tiles.T:
@@ -188,13 +202,13 @@ def group_numbers(tiles: Ints) -> Ints:
 
 
 def merge_rows(parts: list[Rows]) -> Rows:
-    """All parts of one compatibility, pruned group by group."""
+    """Concatenate all parts of one compatibility, and prune them group by group (proof 7)."""
     rows = Rows(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rows.__dataclass_fields__))
     return rows.take(pareto_rows(group_numbers(rows.tiles), rows.criteria()))
 
 
 def group_sizes(parts: list[Rows], merged: Rows) -> Ints:
-    """For each row of the merged parts, how many rows all parts have in its group."""
+    """Count, for each merged row, the rows of its group in all parts."""
     groups = group_numbers(np.concatenate([merged.tiles, *(part.tiles for part in parts)]))
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
     numbers = inverse.reshape(-1)[: len(merged)]

@@ -1,6 +1,7 @@
-"""Where a long workload comes apart: seams, at which one tensor alone is live, and bounds from seam to seam.
+"""Cuts of a long workload, at which one tensor alone is live, and bounds from cut to cut.
 
-Over many layers the gap between the relaxed bound and the truth would add up. At a seam the bound is exact, or nearly so.
+Over many layers the gap between the relaxed bound and the truth would add up. At a cut the bound is exact, or nearly
+so.
 """
 
 from __future__ import annotations
@@ -28,29 +29,30 @@ from fusiest.pmapping import Ints
 
 @dataclass(frozen=True)
 class Seam:
-    """A set of finished Einsums that every order passes and at which one tensor alone is live."""
+    """A cut: a set of finished Einsums that every order passes and at which one tensor alone is live."""
 
     finished: frozenset[str]
     tensor: str
     room: Room
-    """Memories as large as the bounds were found for. They hold with smaller ones, too: there is no less to come."""
+    """Memories for which the bounds were found. The bounds hold with smaller memories, too."""
     relaxed: Mapping[TensorCompatibility, Least]
-    """What comes after needs at least this, by how the tensor crosses, relaxed."""
+    """Least cost of all Einsums after the cut, by the relaxed compatibility of the tensor."""
     exact: Mapping[TensorCrossing, Sequence[Least]] = field(default_factory=dict)
-    """The same, if loops are open in these zones, and by how much of the memory is taken already."""
+    """Least cost of all Einsums after the cut, by how the tensor crosses and by how much of its memory is taken (in
+    steps)."""
 
     def after(self, how: TensorCrossing, bucket: int) -> Least:
-        """What comes after needs at least this."""
+        """The least cost of all Einsums after the cut."""
         if how in self.exact:
             return self.exact[how][bucket]
         return self.relaxed.get(how.relaxed, IMPOSSIBLE)
 
     def by_tensors(self) -> dict[Relaxed, Least]:
-        """What comes after, as the bounds of what comes before want it."""
+        """The relaxed bounds, in the form in which `LowerBounds.end` needs them."""
         return {((self.tensor, how),): least for how, least in self.relaxed.items()}
 
     def promising(self, compatibility: OpenCompatibility, rows: PartialRows, incumbents: Incumbents) -> PartialRows:
-        """Rows that are still promising, given the space that each has taken."""
+        """Keep the rows that may lead to a better mapping, given the space that each has taken."""
         how = crossing(compatibility, self.tensor)
         taken = buckets(compatibility, rows, self.room)
         keep = np.zeros(len(rows), np.bool_)
@@ -62,7 +64,7 @@ class Seam:
 
 
 def buckets(compatibility: OpenCompatibility, rows: PartialRows, room: Room) -> Ints:
-    """Of the memory in which the one live tensor lies: how much is reserved above and between open loops, in steps."""
+    """Per row, how much of the live tensor's memory is reserved above and between open loops, in steps."""
     memory = compatibility.backings[0].memory
     if not compatibility.zones or memory not in room.memories:
         return np.zeros(len(rows), np.int64)
@@ -73,33 +75,34 @@ def buckets(compatibility: OpenCompatibility, rows: PartialRows, room: Room) -> 
 
 
 class SeamStretch(NamedTuple):
-    """Einsums between two seams; the first stretch begins at none."""
+    """A segment: the Einsums between two cuts."""
 
     seam: Seam | None
+    """The cut at its beginning; None for the first segment."""
     einsums: frozenset[str]
     bounds: LowerBounds
-    """What its Einsums, and all after them, need at least."""
+    """Relaxed bounds on the segment's Einsums and all after them."""
 
 
 @dataclass(frozen=True)
 class SeamBounds:
-    """Bounds for long workloads: exact ones at seams, relaxed ones inside a stretch."""
+    """Bounds for long workloads: exact ones at cuts, relaxed ones inside a segment."""
 
     whole: LowerBounds
     stretches: Sequence[SeamStretch]
     _begun: dict[frozenset[str], LowerBounds] = field(default_factory=dict, repr=False)
-    """By finished Einsums, the bounds that hold there."""
+    """The bounds that hold for a set of finished Einsums."""
 
     @cached_property
     def seams(self) -> dict[frozenset[str], Seam]:
         return {stretch.seam.finished: stretch.seam for stretch in self.stretches if stretch.seam is not None}
 
     def seam(self, finished: frozenset[str]) -> Seam | None:
-        """The seam that has been reached."""
+        """The cut that is reached with these Einsums, if any."""
         return self.seams.get(finished)
 
     def least(self, finished: frozenset[str], live: Relaxed) -> Least:
-        """What the other Einsums need at least."""
+        """The least cost of the remaining Einsums."""
         seam = self.seam(finished)
         if seam is not None:
             return seam.relaxed.get(live[0][1], IMPOSSIBLE)
@@ -108,7 +111,7 @@ class SeamBounds:
         return self._begun[finished].least(finished, live)
 
     def _bounds_at(self, finished: frozenset[str]) -> LowerBounds:
-        """The bounds of the stretch that is being worked on; of the whole, if there are several."""
+        """The bounds of the segment that is begun; those of the whole workload, if several segments are."""
         begun = [
             stretch.bounds
             for stretch in self.stretches

@@ -1,6 +1,6 @@
-"""Pmappings that cannot be part of anything better than what is known, left out before anything is joined.
+"""Drops pmappings that no better mapping can have, before anything is joined.
 
-What all other Einsums need at least, given how an Einsum exchanges its tensors, is the relaxed bound again, from both sides.
+The least cost of all other Einsums, given how an Einsum exchanges its tensors, is the relaxed bound from both sides.
 With fewer pmappings left, least costs rise, and so do all bounds that are made of them.
 """
 
@@ -20,9 +20,10 @@ from fusiest.pmapping import Rows
 def reduced(
     problem: JoinProblem, bounds: LowerBounds, incumbents: Incumbents, begin: frozenset[str] = frozenset()
 ) -> JoinProblem:
-    """The same problem without pmappings from which nothing better can come. Groups keep their numbers, if without rows.
+    """Keep only the pmappings that may be part of a better mapping (proof 9).
 
-    Einsums that differ only by names have their rows in common, and still do so: what one of them can use, all keep.
+    Groups keep their numbers, even without rows. Einsums that differ only by names still share their rows: a row stays
+    if one of them can use it.
     """
     keep: dict[int, Flags] = {}
     for einsum, leasts in bounds.least_of_others(begin):

@@ -1,9 +1,9 @@
-"""Lower bounds for what is still to come.
+"""Lower bounds on the cost of the remaining Einsums (proof 9).
 
-All users of a tensor must agree on its relaxed compatibility (its backing memory, and what is stepped above it), so the
-least cost of the remaining Einsums, given that of the live tensors, bounds every completion from below. It is found by
-eliminating the remaining Einsums one by one in listed order; capacity and tile shapes are relaxed. Where many tensors
-are live at once, what some of them need to agree on is relaxed, too.
+All users of a tensor must agree on its relaxed compatibility: its backing memory, and the ranks stepped above it. So
+the least cost of the remaining Einsums, given the relaxed compatibility of live tensors, bounds every completion from
+below. It is found by eliminating the remaining Einsums one by one in listed order; capacity and tile shapes are
+relaxed. Where many tensors are live at once, some of them need not agree.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RelaxedLeast = Mapping[Relaxed, Least]
 """The least cost by the relaxed compatibility of the tensors that matter."""
 
 NOTHING_AFTER: RelaxedLeast = FrozenDict([((), NOTHING)])
-"""At the end of a workload no tensor is live, and nothing is needed any more."""
+"""The end of a workload: no tensor is live, and no cost remains."""
 _MOST_ALTERNATIVES = 300_000
-"""Of an Einsum's options and what is to come: with more of them, a tensor of what is to come is forgotten."""
+"""Most pairs of an Einsum's options and entries of the table of the rest. With more, the table forgets a tensor."""
 
 
 @dataclass(frozen=True)
@@ -36,30 +36,32 @@ class LowerBounds:
     """Bounds on completions, per set of remaining Einsums and relaxed compatibility of live tensors."""
 
     options: Mapping[str, RelaxedLeast]
-    """Of each Einsum that is still to come, by its shared tensors."""
+    """Least cost of each Einsum, by the relaxed compatibility of its shared tensors."""
     users: Mapping[str, Sequence[str]]
+    """Einsums that use each tensor."""
     order: Sequence[str]
+    """The bounded Einsums, in listed order."""
     end: RelaxedLeast = NOTHING_AFTER
-    """What comes after the last Einsum of `order`, by the tensors that are live then."""
+    """Least cost after the last Einsum of `order`, by the tensors that are live then."""
     _tables: dict[frozenset[str], RelaxedLeast] = field(default_factory=dict, repr=False)
-    """What has been worked out so far."""
+    """Tables by finished Einsums, made so far."""
     _forgotten: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, repr=False)
-    """Live tensors of which tables say nothing: whatever they are like, the others need so much at least."""
+    """Live tensors that the tables do not mention: their bound holds for every compatibility of these tensors."""
 
     def seam(self, finished: frozenset[str]) -> None:
-        """Nowhere does it know more than this."""
+        """No cut: these bounds are the same everywhere."""
 
     def least(self, finished: frozenset[str], live: Relaxed) -> Least:
-        """What the other Einsums need at least."""
+        """The least cost of the remaining Einsums."""
         table, forgotten = self.table(finished), self._forgotten.get(finished)
         return table.get(_without(live, forgotten) if forgotten else live, IMPOSSIBLE)
 
     def least_of_all(self, finished: frozenset[str]) -> Least:
-        """The same, whatever the live tensors' compatibility."""
+        """The least cost of the remaining Einsums, for any compatibility of live tensors."""
         return functools.reduce(operator.or_, self.table(finished).values(), IMPOSSIBLE)
 
     def table(self, finished: frozenset[str]) -> RelaxedLeast:
-        """The same, by the live tensors' compatibility."""
+        """The least cost of the remaining Einsums, by the relaxed compatibility of live tensors."""
         if finished in self._tables:
             return self._tables[finished]
         remaining = [e for e in self.order if e not in finished]
@@ -74,9 +76,9 @@ class LowerBounds:
         return table
 
     def least_of_others(self, begin: frozenset[str]) -> Iterator[tuple[str, RelaxedLeast]]:
-        """For each Einsum that comes after `begin`, by its own compatibility: what all others that do so need at least.
+        """For each Einsum after `begin`, the least cost of all other Einsums after `begin`, by its own compatibility.
 
-        The same elimination, forwards: what comes before an Einsum and what comes after it meet at the tensors that pass by.
+        The elimination also runs forwards: costs before and after an Einsum are combined at the tensors that pass by.
         """
         finished, unknown = begin, self._forgotten.get(begin, frozenset())
         ahead: RelaxedLeast = dict.fromkeys(self.table(begin), NOTHING)
@@ -100,14 +102,14 @@ class LowerBounds:
             finished, ahead, unknown = after, _least(met.alternatives, behind.numbers), unknown - later
 
     def _around(self, finished: frozenset[str], einsum: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """What is finished with the Einsum, and which of its tensors were used before and will be used after it."""
+        """The set finished after an Einsum, and which tensors of the Einsum are used before it and after it."""
         after = finished | {einsum}
         tensors = {t for relaxed in self.options[einsum] for t, _ in relaxed}
         before = frozenset(t for t in tensors if any(u in finished for u in self.users.get(t, ())))
         return after, before, frozenset(t for t in tensors if any(u not in after for u in self.users.get(t, ())))
 
     def _eliminate(self, finished: frozenset[str], einsum: str, following: RelaxedLeast) -> dict[Relaxed, Least]:
-        """Join the first remaining Einsum's options to the table of the rest."""
+        """Combine the options of the first remaining Einsum with the table of the rest."""
         after, before, later = self._around(finished, einsum)
         met = _meet(self.options[einsum], following, _Sides(later, before), self._forgotten.get(after, frozenset()))
         self._forgotten[finished] = met.forgotten - before
@@ -115,22 +117,25 @@ class LowerBounds:
 
 
 class _Sides(NamedTuple):
-    """An Einsum's tensors on which it has to agree with a table, and those that are still to be seen by others."""
+    """Tensors of an Einsum, as one step of elimination sees them."""
 
     shared: frozenset[str]
+    """Tensors on which the Einsum and the table must agree."""
     visible: frozenset[str]
+    """Tensors that other Einsums still see."""
 
 
 class _Met(NamedTuple):
-    """An Einsum's options and a table, put together, and tensors of which the table says nothing."""
+    """An Einsum's options, combined with a table."""
 
     alternatives: list[_Alternatives]
     others: _ByShared
     forgotten: frozenset[str]
+    """Tensors that the table no longer mentions."""
 
 
 def _meet(options: RelaxedLeast, table: RelaxedLeast, sides: _Sides, forgotten: frozenset[str]) -> _Met:
-    """Put options together with a table, of which so much is forgotten that there are not too many ways."""
+    """Combine options with a table. While there are too many pairs, the table forgets one more tensor."""
     while True:
         known = sides.shared - forgotten
         others = _by_shared(table, known)
@@ -148,7 +153,7 @@ def _meet(options: RelaxedLeast, table: RelaxedLeast, sides: _Sides, forgotten: 
 
 
 def _most_varied(table: RelaxedLeast, used: Container[str]) -> str | None:
-    """Of tensors of which the table says most, one that the next Einsum does not use, if there is one."""
+    """The tensor with the most alternatives in a table, preferably one that the next Einsum does not use."""
     kinds: dict[str, set[TensorCompatibility]] = {}
     for relaxed in table:
         for tensor, how in relaxed:
@@ -157,7 +162,7 @@ def _most_varied(table: RelaxedLeast, used: Container[str]) -> str | None:
 
 
 def _forget(table: RelaxedLeast, tensors: Collection[str]) -> RelaxedLeast:
-    """The least, whatever is said of some tensors."""
+    """The least cost over all that a table says about these tensors."""
     if not any(tensor in tensors for tensor, _ in next(iter(table), ())):
         return table
     leasts: dict[Relaxed, Least] = {}
@@ -168,23 +173,24 @@ def _forget(table: RelaxedLeast, tensors: Collection[str]) -> RelaxedLeast:
 
 
 def _without(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
-    """What it says of all others."""
+    """The relaxed compatibility without these tensors."""
     return tuple(item for item in relaxed if item[0] not in tensors)
 
 
 class _OtherCosts(NamedTuple):
-    """What others cost, by the number of what they say of tensors of their own."""
+    """Costs of the other side, by the number of its own relaxed compatibility."""
 
     numbers: Ints
     costs: Floats
 
 
 class _ByShared(NamedTuple):
-    """A table by what it says of some tensors, then by what it says of others."""
+    """A table, split into the tensors of both sides and those of one side alone."""
 
     costs: Mapping[Relaxed, _OtherCosts]
+    """Costs by the relaxed compatibility of the tensors of both sides."""
     numbers: Mapping[Relaxed, int]
-    """Of what it says of the others."""
+    """Numbers of the relaxed compatibilities of all other tensors."""
 
 
 def _by_shared(table: RelaxedLeast, tensors: Container[str]) -> _ByShared:
@@ -208,15 +214,16 @@ def _spread(costs: _OtherCosts, old: Mapping[Relaxed, int], new: Mapping[Relaxed
 
 
 class _Alternatives(NamedTuple):
-    """An option of an Einsum, with what it says of tensors that are still to be seen, and what it can be put together with."""
+    """An option of an Einsum, and the entries of a table that it can be combined with."""
 
     visible: Relaxed
+    """The relaxed compatibility of its tensors that other Einsums still see."""
     cost: Least
     partners: _OtherCosts
 
 
 def _least(alternatives: Sequence[_Alternatives], hidden: Mapping[Relaxed, int]) -> dict[Relaxed, Least]:
-    """The least of all alternatives, by what both sides say: never of the same tensor."""
+    """The least cost over all alternatives, by the relaxed compatibility of both sides, which share no tensor."""
     if not alternatives:
         return {}
     visible: dict[Relaxed, int] = {}

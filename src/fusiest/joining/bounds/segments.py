@@ -1,9 +1,9 @@
-"""Better bounds for long workloads: the exact least cost of stretches of Einsums, from seam to seam.
+"""Tight bounds for long workloads: the exact least cost of segments of Einsums, from cut to cut.
 
-A stretch's least cost is searched exactly for every way in which the tensors at its two seams can cross, up to a little
-above the best: what is not found costs at least that. The other side of a seam takes space as well: the more of it is
-taken, the dearer the stretch. From the last seam backwards these costs add up to bounds that hardly fall behind the truth,
-however many layers there are. Equal layers have equal stretches, searched once.
+A segment's least cost is searched exactly for every way in which the tensors at its two cuts can cross, up to a little
+above the best; every other way costs at least that limit. The other side of a cut takes space as well: the more it
+takes, the dearer the segment. From the last cut backwards these costs add up to bounds that stay close to the truth,
+however many layers there are. Equal layers have equal segments, searched once.
 """
 
 from __future__ import annotations
@@ -38,36 +38,41 @@ _LEAST_EINSUMS = 2
 _LEAST_FUSED_EINSUMS = 12
 _MOST_ROWS = 3_000_000
 _SLACK = 0.01
-"""How far above the best a stretch's costs are told apart."""
+"""How far above the best a segment's costs are told apart."""
 _STEPS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """How far above the relaxed bound the search goes, step by step until it has found enough."""
 
 
 class _TooLarge(Exception):
-    """A stretch is not worth its own search."""
+    """A segment's search has too many rows to be worth it."""
 
 
 class _Transition(NamedTuple):
-    """How the first tensor comes in, with how much space taken, and how the last one goes out, if any, with how much."""
+    """How a segment begins and ends."""
 
     first: TensorCrossing
+    """How the first tensor comes in."""
     taken: int
+    """How much of its memory is taken at first, in steps."""
     last: TensorCrossing | None
+    """How the last tensor goes out; None at the end of the workload."""
     bucket: int
+    """How much of the last tensor's memory is then taken, in steps."""
 
 
 @dataclass(frozen=True)
 class _Transitions:
-    """Least costs of a stretch by how its first tensor comes in and its last one goes out; what is not found needs more."""
+    """Least costs of a segment by how its first tensor comes in and its last one goes out."""
 
     costs: Mapping[_Transition, float]
     beginnings: list[TensorCrossing]
     most: float
-    """With what comes after, reckoned by `potentials`, all others cost at least this."""
+    """Lower bound on all transitions that are not in `costs`, each with its entry of `potentials`."""
     potentials: Mapping[TensorCompatibility, float]
+    """Extra cost after the segment, above the least, by how its last tensor goes out (relaxed)."""
 
     def least(self, first: TensorCrossing, taken: int, after: Seam | None, name: str) -> float:
-        """The least cost of the stretch and all that comes after it."""
+        """The least cost of the segment and all that comes after it."""
         if after is None:
             totals = [self.most]
         else:
@@ -85,7 +90,7 @@ class _Transitions:
 
 
 class _Range(NamedTuple):
-    """The Einsums of a stretch, and those that are finished before it."""
+    """The Einsums of a segment, and those that are finished before it."""
 
     finished: frozenset[str]
     einsums: list[str]
@@ -99,9 +104,10 @@ def seam_bounds(
     unfused: Container[frozenset[str]],
     check: Check,
 ) -> SeamBounds:
-    """Better bounds than the relaxed ones, on these costs (names of `Least`). `unfused`: where a good mapping has no open loops.
+    """Find bounds that are tighter than the relaxed ones on these costs (names of `Least`).
 
-    Seams are best put there: little is decided by what both sides have in common.
+    `unfused`: sets of finished Einsums where a good mapping has no open loops. Cuts are best there: the two sides then
+    have little in common.
     """
     transitions: dict[object, _Transitions | None] = {}
     stretches: list[SeamStretch] = []
@@ -123,7 +129,10 @@ def seam_bounds(
 
 
 def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset[str]]) -> list[_Range]:
-    """The stretches. Where orders may differ, all Einsums after a seam need all before it. Each uses the tensor at its beginning."""
+    """Cut the workload into segments. Each uses the tensor at its beginning.
+
+    Where orders may differ, all Einsums after a cut need all before it (proof 8).
+    """
     ranges: list[_Range] = []
     needs = _all_needs(problem) if all_orders else None
     finished: frozenset[str] = frozenset()
@@ -146,14 +155,14 @@ def _ranges(problem: JoinProblem, all_orders: bool, unfused: Container[frozenset
 
 
 def _relaxed_leasts(bounds: LowerBounds, span: _Range, tensor: str) -> dict[TensorCompatibility, Least]:
-    """What comes after a seam needs at least, by all that users of its tensor say of it."""
+    """Least cost of all Einsums after a cut, by the relaxed compatibilities that users of its tensor have."""
     ways = (how for e in span.einsums for relaxed in bounds.options[e] for t, how in relaxed if t == tensor)
     leasts = {how: bounds.least(span.finished, ((tensor, how),)) for how in dict.fromkeys(ways)}
     return {how: least for how, least in leasts.items() if least != IMPOSSIBLE}
 
 
 def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:
-    """What each Einsum needs, one through the other."""
+    """The Einsums that each Einsum needs, directly or through others."""
     needs: dict[str, frozenset[str]] = {}
     for einsum in problem.order:
         direct = problem.workload.needs[einsum]
@@ -162,13 +171,13 @@ def _all_needs(problem: JoinProblem) -> dict[str, frozenset[str]]:
 
 
 def _span_bounds(problem: JoinProblem, costs: Potential, span: _Range, end: RelaxedLeast) -> LowerBounds:
-    """Relaxed bounds on a stretch, and on all that comes after it."""
+    """Relaxed bounds on a segment, and on all that comes after it."""
     options = {e: costs.options[e] for e in span.einsums}
     return LowerBounds(options, problem.workload.users, span.einsums, end)
 
 
 def _improved(seam: Seam, transitions: _Transitions | None, after: Seam | None, name: str) -> Seam:
-    """With the exact least costs of one kind of what comes after."""
+    """Raise a cut's bounds on one cost to the exact least costs of the segment after it."""
     if transitions is None:
         return seam
     exact, relaxed = dict(seam.exact), dict(seam.relaxed)
@@ -190,7 +199,7 @@ def _improved(seam: Seam, transitions: _Transitions | None, after: Seam | None, 
 
 
 def _key(problem: JoinProblem, span: _Range) -> object:
-    """Equal for stretches that differ only by names."""
+    """Describe a segment without names: equal for segments that differ only by names."""
     number: dict[str, int] = {}
     einsums = []
     for einsum in span.einsums:
@@ -214,7 +223,7 @@ def _index(affine: Affine, number: Mapping[str, int]) -> object:
 
 @dataclass(frozen=True)
 class _StretchSearch:
-    """The least costs of one kind (`name` of `Least`) of a stretch."""
+    """The search for the least costs of one kind (`name` of `Least`) of a segment."""
 
     problem: JoinProblem
     costs: Potential
@@ -225,7 +234,7 @@ class _StretchSearch:
     all_orders: bool
 
     def run(self) -> _Transitions | None:
-        """All transitions up to a little above the best; None if that is too large a search."""
+        """Find all transitions up to a little above the best; None if the search is too large."""
         problem = self._with_one_cost()
         costs = potential(problem)
         usual = _SLACK * sum(min(least.energy for least in costs.options[e].values()) for e in self.span.einsums)
@@ -259,7 +268,7 @@ class _StretchSearch:
         return _Transitions(transitions, beginnings, most * (1 - 2e-9), potentials)
 
     def _potentials(self, usual: float) -> dict[TensorCompatibility, float]:
-        """What comes after costs so much more than at best, by how the last tensor crosses, relaxed."""
+        """Extra cost after the segment, above the least, by how the last tensor goes out (relaxed)."""
         if self.after is None:
             return {}
         costs = {how: float(getattr(least, self.name)) for how, least in self.after.relaxed.items()}
@@ -267,7 +276,7 @@ class _StretchSearch:
         return {how: min(cost - base, usual) for how, cost in costs.items()}
 
     def _with_one_cost(self) -> JoinProblem:
-        """The stretch by itself, its costs summed up in place of energy."""
+        """Make a problem of the segment alone, with the weighted cost in place of energy."""
         weights = {"energy": Weights(1.0, 0.0), "latency": Weights(0.0, 1.0), "both": self.costs.weights}[self.name]
         summed: dict[int, Rows] = {}  # of Einsums that have rows in common once
         for rows in (rows for e in self.span.einsums for _, rows in self.problem.groups[e]):
@@ -281,7 +290,7 @@ class _StretchSearch:
 
 
 def _end(problem: JoinProblem, how: JoinPass, start: State, check: Check) -> State | None:
-    """All that a stretch comes to."""
+    """Join all Einsums of a segment; None if nothing below the limit is left."""
     end = start
     for level in levels(problem, how, check, Level((start,))):
         if len(level) > _MOST_ROWS:
@@ -313,7 +322,10 @@ def _transitions(problem: JoinProblem, end: State | None, beginnings: list[Tenso
 
 
 def _start(problem: JoinProblem, span: _Range) -> State | None:
-    """The one live tensor in every way that its first user knows, for free, with more or less space taken."""
+    """Partial mappings at the beginning of a segment: its live tensor in every way that the first user knows, for free.
+
+    Each comes with every amount of space taken.
+    """
     (tensor,) = problem.live(span.finished)
     user = next(e for e in span.einsums if tensor in problem.workload.einsums[e].accesses)
     view = problem.views[user]
@@ -341,7 +353,7 @@ def _start(problem: JoinProblem, span: _Range) -> State | None:
 
 
 def _in_zones(loops: tuple[OpenLoop, ...]) -> Iterator[tuple[tuple[OpenLoop, ...], ...]]:
-    """All in one zone, and in every way in two."""
+    """All loops on one fusion level, and in every way on two."""
     yield (loops,) if loops else ()
     for count in range(1, len(loops)):
         for outer in itertools.combinations(loops, count):
@@ -349,7 +361,7 @@ def _in_zones(loops: tuple[OpenLoop, ...]) -> Iterator[tuple[tuple[OpenLoop, ...
 
 
 def _free_rows(tiles: Ints, compatibility: OpenCompatibility, room: Room, number: int) -> PartialRows:
-    """Rows that cost nothing, each with every amount of space taken above the innermost zone."""
+    """Rows that cost nothing, each with every amount of space taken above the innermost fusion level."""
     memory = compatibility.backings[0].memory
     steps = BUCKETS if compatibility.zones and memory in room.memories else 1
     rows = start_rows(len(room.memories), len(tiles) * steps, len(compatibility.zones))

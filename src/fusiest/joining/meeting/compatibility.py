@@ -1,8 +1,9 @@
 """Compatibilities of partial mappings: open loops and exchanged tensors, without tile shapes or costs.
 
-A partial mapping's compatibility lists its open loops (those above a tensor that Einsums still to come will use) in
-zones, and where each live tensor is exchanged. Relaxed, it says of each tensor only its memory and what is stepped above
-it: what all users must agree on, whatever the order of loops.
+A loop is open while it stands above a live tensor, one that a remaining Einsum uses. A partial mapping's compatibility
+lists its open loops, fusion level by fusion level, and where each live tensor is exchanged. The relaxed compatibility
+of a tensor is its memory and the ranks that loops above it step: all users must agree on these, whatever the order of
+loops.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ LoopNames = frozenset[tuple[str, str]]
 
 
 APART = Stepping("", 0, 0)
-"""In place of how a loop steps a tensor: its producer holds it elsewhere above the loop until it is finished."""
+"""Stepping of a loop above which the tensor's producer holds it in another memory until it is finished."""
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """A loop by what it steps of every live tensor below it, and how many elements it goes through.
-
-    `produced`: live tensors that are exchanged above the loop but produced inside it, each with how the loop steps them,
-    or None where the tensor is finished only with the loop, or APART where its producer holds it elsewhere above the
-    loop. A tensor that several Einsums make has an entry for each of them. A consumer inside the loop takes turns with the producer,
-    so it must step the same rank and never get ahead.
-    `names`: the loop's variable in Einsums that hold live tensors below it.
-    `place`: component and dimension of a Spatial loop.
-    """
+    """An open loop: the ranks of live tensors that it steps, and how many elements it goes through."""
 
     ranks: Steppings
+    """The live tensors below it, each with the rank that it steps."""
     bound: int
+    """The extent of its variable."""
     produced: frozenset[tuple[str, Stepping | None]] = frozenset()
+    """Live tensors that are exchanged above the loop but produced inside it, each with how the loop steps them. None
+    stands for a tensor that is finished only with the loop, APART for one that its producer holds in another memory
+    above the loop. A tensor that several Einsums make has an entry for each. A consumer inside the loop is interleaved
+    with the producer, so it must step the same rank and never get ahead."""
     names: LoopNames = frozenset()
+    """The loop's variable in each Einsum that holds live tensors below it."""
     place: tuple[str, str] | None = None
+    """Component and dimension of a Spatial loop."""
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -54,25 +55,30 @@ class OpenLoop:
 
 
 class OpenHolding(NamedTuple):
-    """A further holder of a live tensor between the open loops, and an Einsum that has it; '' if none counts any more."""
+    """A further storage node of a live tensor between the open loops."""
 
     holding: Holding
     user: str
+    """An Einsum that has the node; '' if none can need more space for it."""
 
 
 @dataclass(frozen=True)
 class OpenCompatibility:
-    """Open loops in zones, outermost first, and the live tensors."""
+    """Open loops by fusion level, outermost first, and the live tensors."""
 
     zones: tuple[tuple[OpenLoop, ...], ...]
+    """Open loops of each fusion level."""
     backings: tuple[Backing, ...]
-    """Of live tensors, and of those that share their space with one but need more of it."""
+    """Backing storage nodes of live tensors, and of dead copies that share their space with a live one but need more of
+    it."""
     holdings: tuple[OpenHolding, ...] = ()
+    """Further storage nodes of live tensors between open loops."""
     inside: tuple[tuple[str, int], ...] = ()
-    """Live tensors that an Einsum inside open loops has used, each with the number of those zones. A holder above a common
-    loop serves all Einsums inside: the next one that uses such a tensor must hold it above these zones just the same."""
+    """Live tensors that an Einsum inside open loops has used, each with the number of fusion levels around it. A
+    storage node above a common loop serves all Einsums inside: the next user must hold the tensor above these levels
+    just the same."""
     copies: tuple[frozenset[str], ...] = ()
-    """Tensors that are copies of each other in one memory: they share their space, for as long as one of them is live."""
+    """Tensors that are copies of each other in one memory. They share their space for as long as one of them is live."""
 
     @cached_property
     def loops(self) -> tuple[OpenLoop, ...]:
@@ -90,7 +96,7 @@ EMPTY = OpenCompatibility((), ())
 
 
 class EinsumView:
-    """What joining needs to know of an Einsum: which variable steps which rank of which tensor, and how."""
+    """An Einsum as joining sees it: which variable steps which rank of which tensor, and how."""
 
     def __init__(self, info: EinsumInfo) -> None:
         self.info = info
@@ -110,10 +116,12 @@ class EinsumView:
 
 
 class TensorCompatibility(NamedTuple):
-    """Of one tensor, relaxed: its backing memory, and what loops above it step, in any order; None what they must not."""
+    """Relaxed compatibility of one tensor: all its users must agree on it."""
 
     memory: str
+    """Its backing memory."""
     steps: frozenset[Stepping | None]
+    """How loops above it step it, in any order. None stands for a loop that does not step it alone."""
 
 
 Relaxed = tuple[tuple[str, TensorCompatibility], ...]
@@ -121,7 +129,7 @@ Relaxed = tuple[tuple[str, TensorCompatibility], ...]
 
 
 def relaxed_open(compatibility: OpenCompatibility, tensors: frozenset[str]) -> Relaxed:
-    """Of a partial mapping, what the users of these tensors must agree on."""
+    """The relaxed compatibility of a partial mapping, for these tensors."""
     items = []
     for b in compatibility.backings:
         if b.tensor in tensors:
@@ -132,7 +140,7 @@ def relaxed_open(compatibility: OpenCompatibility, tensors: frozenset[str]) -> R
 
 
 def relaxed_einsum(compatibility: Compatibility, view: EinsumView, tensors: frozenset[str]) -> Relaxed:
-    """The same of an Einsum's pmappings."""
+    """The relaxed compatibility of an Einsum's pmappings, for these tensors."""
     items = []
     for b in compatibility.backings:
         if b.tensor in tensors:
@@ -143,20 +151,22 @@ def relaxed_einsum(compatibility: Compatibility, view: EinsumView, tensors: froz
 
 
 def only(relaxed: Relaxed, tensors: Container[str]) -> Relaxed:
-    """What it says of these tensors."""
+    """The relaxed compatibility of these tensors alone."""
     return tuple(item for item in relaxed if item[0] in tensors)
 
 
 def merged(*parts: Relaxed) -> Relaxed:
-    """Of all tensors of several that agree."""
+    """The union of relaxed compatibilities that agree on common tensors."""
     return tuple(sorted({item for part in parts for item in part}, key=lambda item: item[0]))
 
 
 class TensorCrossing(NamedTuple):
-    """How a tensor crosses from one Einsum to the next: its memory, and what is stepped above it, zone by zone."""
+    """How a tensor crosses a cut between Einsums."""
 
     memory: str
+    """Its backing memory."""
     zones: tuple[frozenset[Stepping], ...]
+    """How loops above it step it, fusion level by fusion level."""
 
     @property
     def relaxed(self) -> TensorCompatibility:
@@ -164,7 +174,7 @@ class TensorCrossing(NamedTuple):
 
 
 def crossing(compatibility: OpenCompatibility, tensor: str) -> TensorCrossing:
-    """How the only live tensor of a partial mapping goes on."""
+    """How the only live tensor of a partial mapping crosses the cut."""
     backing = next(b for b in compatibility.backings if b.tensor == tensor)
     zones = tuple(frozenset(s for loop in zone for t, s in loop.ranks if t == tensor) for zone in compatibility.zones)
     return TensorCrossing(backing.memory, zones)

@@ -1,6 +1,7 @@
 """Whether an Einsum's pmappings fit a partial mapping: which loop is which, in what order, and what both must agree on.
 
-That depends on what the Einsum sees of the partial mapping, its outline, which many of them have in common.
+That depends on the partial mapping's outline alone, the part that the Einsum sees. Many partial mappings have the same
+outline.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ from fusiest.pmapping import Compatibility, FusedLoop, Holding
 
 @dataclass(frozen=True)
 class JoinRules:
-    """What holds for all joins of a workload."""
+    """Rules for all joins of a workload."""
 
     persistent: frozenset[str] = frozenset()
     """Tensors that take their space throughout."""
     only_finished: bool = True
-    """Einsums use only tensors that are finished."""
+    """Whether Einsums use only tensors that are finished (the exchange rule)."""
     uneven_copies: frozenset[str] = frozenset()
-    """Tensors that are larger or smaller than their copies: what shares their space must know of them when they are dead."""
+    """Tensors that are larger or smaller than their copies: they stay known as long as a copy shares their space."""
 
 
 LoopMatch = Mapping[int, FusedLoop]
-"""Of each open loop, by number, the Einsum's own."""
+"""The Einsum's fused loop for each open loop, by the open loop's number."""
 
 
 def matches(
     before: OpenCompatibility, einsum: Compatibility, view: EinsumView, shared: frozenset[str]
 ) -> Iterator[LoopMatch]:
-    """Which loop of the Einsum is each open loop. It must have all of them: it runs inside them.
+    """Find which of the Einsum's loops each open loop can be.
 
-    A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many iterations
-    will do: two Einsums that share nothing there may still take turns for the sake of a third.
+    The Einsum must have all open loops, as it runs inside them.
+
+    A loop above a shared tensor steps that tensor's rank. Below it, any fused loop of the Einsum with as many
+    iterations will do: two Einsums that share nothing there may still be interleaved for the sake of a third.
     """
     candidates = []
     for loop in before.loops:
@@ -58,13 +61,19 @@ def matches(
 
 
 def _outer(compatibility: OpenCompatibility, i: int) -> int | None:
-    """The next open loop outwards that steps the same ranks: an open loop divides its tile, else the whole rank."""
+    """The next open loop outwards that steps the same ranks.
+
+    An open loop divides its tile, or the whole rank if there is none.
+    """
     loops = compatibility.loops
     return next((j for j in reversed(range(i)) if loops[j].ranks & loops[i].ranks), None)
 
 
 def outline(before: OpenCompatibility, view: EinsumView, shared: frozenset[str]) -> object:
-    """All of a partial mapping that an Einsum sees: where outlines are equal, the same pmappings fit in the same ways."""
+    """The part of a partial mapping that an Einsum sees.
+
+    Where outlines are equal, the same pmappings fit in the same ways.
+    """
     loops = (
         (
             loop.bound,
@@ -86,9 +95,9 @@ def outline(before: OpenCompatibility, view: EinsumView, shared: frozenset[str])
 
 @dataclass(frozen=True)
 class Fit:
-    """Both sides, given which of the Einsum's loops each open loop is.
+    """A partial mapping and an Einsum's pmappings, with a choice of which of the Einsum's loops each open loop is.
 
-    `before` stands for all partial mappings with the same outline: only that is looked at.
+    `before` stands for all partial mappings with the same outline; nothing else of it is read.
     """
 
     before: OpenCompatibility
@@ -98,7 +107,7 @@ class Fit:
     rules: JoinRules
 
     def fits(self) -> bool:
-        """Whether their loops can be put in one order, and they agree on what they share."""
+        """Whether the loops of both sides can be put in one order, and both agree on what they share."""
         agreed = self.blocks is not None and self._in_turn() and self._backings_agree() and self._holders_agree()
         return agreed and self.orders is not None
 
@@ -106,21 +115,22 @@ class Fit:
 
     @cached_property
     def zone(self) -> dict[FusedLoop, int]:
-        """Of each loop of the Einsum, its zone there."""
+        """The Einsum's fusion level of each of its fused loops."""
         return {v: z for z, zone in enumerate(self.einsum.zones) for v in zone}
 
     @cached_property
     def column(self) -> dict[FusedLoop, int]:
+        """The tile column of each of the Einsum's fused loops."""
         return {v: i for i, v in enumerate(self.einsum.loops)}
 
     @cached_property
     def open_column(self) -> dict[FusedLoop, int]:
-        """Of each loop of the Einsum that is open, which one it is there."""
+        """The number of the open loop that each of the Einsum's loops is, if any."""
         return {v: i for i, v in self.match.items()}
 
     @cached_property
     def open_zone(self) -> dict[FusedLoop, int]:
-        """Of each loop of the Einsum that is open, its zone there."""
+        """The fusion level of the partial mapping at which each of the Einsum's loops is open, if it is."""
         numbers = [z for z, zone in enumerate(self.before.zones) for _ in zone]
         return {v: numbers[i] for i, v in self.match.items()}
 
@@ -135,12 +145,13 @@ class Fit:
         return [list(block) for _, block in itertools.groupby(order, key=lambda v: key[v])]
 
     def above(self, zones: int) -> Iterator[FusedLoop]:
-        """Loops above a boundary of the refinement."""
+        """Loops above a boundary of the common refinement."""
         assert self.blocks is not None
         return itertools.chain.from_iterable(self.blocks[:zones])
 
     @cached_property
     def open_boundaries(self) -> tuple[int, ...]:
+        """Boundaries of the partial mapping's fusion levels, by their boundary in the common refinement."""
         zones = len(self.before.zones)
         blocks = self.blocks or []
         return _boundaries(
@@ -149,6 +160,7 @@ class Fit:
 
     @cached_property
     def einsum_boundaries(self) -> tuple[int, ...]:
+        """Boundaries of the Einsum's fusion levels, by their boundary in the common refinement."""
         return _boundaries(len(self.einsum.zones), [self.zone[block[0]] for block in self.blocks or []])
 
     # --- what both share ----------------------------------------------------------------------------------------------
@@ -161,7 +173,7 @@ class Fit:
         )
 
     def _in_turn(self) -> bool:
-        """Whether every tensor that the Einsum uses is finished by then, or piece by piece in the loops it shares."""
+        """Whether each tensor is finished when the Einsum uses it, or grows piece by piece in loops that they share."""
         for i, loop in enumerate(self.before.loops):
             v = self.match[i]
             for tensor, step in loop.produced:
@@ -192,18 +204,21 @@ class Fit:
 
     @cached_property
     def orders(self) -> dict[HolderPlace, set[HolderPlace]] | None:
-        """Of each holder, those that must stand above it in the same place; None if they cannot all do so."""
+        """The storage nodes that must stand above each node in the same place; None if no order satisfies all."""
         return orders([*self._open_holdings, *self.einsum_holdings])
 
 
 def _boundaries(zones: int, zone_of_block: list[int]) -> tuple[int, ...]:
-    """Per boundary below k zones: how many blocks of the refinement lie above it."""
+    """Count, per boundary below k fusion levels, the blocks of the refinement above it."""
     return tuple(sum(1 for z in zone_of_block if z < k) for k in range(zones + 1))
 
 
 def fits(
     before: OpenCompatibility, einsum: Compatibility, view: EinsumView, shared: frozenset[str], rules: JoinRules
 ) -> tuple[Fit, ...]:
-    """All ways in which both can meet, if they agree relaxed; none if their loops cannot be put in one order."""
+    """All ways in which both sides can be joined, given that their relaxed compatibilities agree.
+
+    There is none if their loops cannot be put in one order.
+    """
     candidates = (Fit(before, einsum, view, match, rules) for match in matches(before, einsum, view, shared))
     return tuple(fit for fit in candidates if fit.fits())

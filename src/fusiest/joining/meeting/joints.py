@@ -1,7 +1,7 @@
-"""How a partial mapping and the pmappings of the next Einsum meet, told by their compatibilities alone.
+"""How a partial mapping and the pmappings of the next Einsum are joined, by their compatibilities alone.
 
-A pmapping fits if both agree on every tensor that they share, if all open loops are among its fused loops and can be put
-before its others, and if no tensor is used before it is finished.
+A pmapping fits if both agree on every tensor that they share, if all open loops are among its fused loops and can be
+put before its others, and if no tensor is used before it is finished.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fusiest.pmapping import Backing, FusedLoop
 from fusiest.spec import Stepping
 
 PERSISTENT = -1
-"""In place of a number of zones: a tensor that takes its space throughout the workload."""
+"""In place of a number of fusion levels: the tensor takes its space throughout the workload."""
 
 
 @dataclass(frozen=True)
 class Exchanged:
-    """A tensor that begins to take space with this join, below `zones` zones of the refinement.
+    """A tensor that begins to take space with this join, below `zones` fusion levels of the refinement.
 
     It stays for as long as the loop right below it is open: its tile lives through all iterations of that loop.
     """
@@ -44,45 +44,56 @@ class Exchanged:
     columns: tuple[tuple[Stepping, int], ...]
     """Its ranks that are stepped above it, each with the Einsum's tile column."""
     charged: bool = False
-    """It takes its space already, and is here for a copy of it: only what the copy needs more is to be charged."""
+    """Whether it takes its space already: then only the extra space of its copy is charged."""
 
 
 @dataclass(frozen=True)
 class Joint:
     """How a partial mapping's compatibility and that of the next Einsum's pmappings become a new one.
 
-    Zones below are those of the common refinement, outermost first. `matched` pairs tile columns of both sides that
-    must be equal. `open_boundaries` and `einsum_boundaries` give, per zone boundary of each side, its boundary in the
-    refinement.
+    Fusion levels in its fields are those of the common refinement of both sides, outermost first.
     """
 
     compatibility: OpenCompatibility
+    """The compatibility of the joined partial mappings."""
     matched: tuple[tuple[int, int], ...]
+    """Pairs of tile columns, one of each side, that must be equal."""
     open_boundaries: tuple[int, ...]
+    """Per boundary of the partial mapping's fusion levels, its boundary in the refinement."""
     einsum_boundaries: tuple[int, ...]
+    """Per boundary of the Einsum's fusion levels, its boundary in the refinement."""
     zones: int
+    """Number of fusion levels in the refinement."""
     open_zones: int
+    """Number of them that stay open."""
     tiles: tuple[int, ...]
     """Tile columns of the Einsum that stay open, in the new compatibility's order."""
     exchanged: tuple[Exchanged, ...]
+    """Tensors that begin to take space."""
     copies: tuple[frozenset[str], ...]
-    """Tensors of which one is charged for all."""
+    """Groups of tensors that share their space: one of them is charged for all."""
     shared_holders: tuple[SharedHolder, ...]
+    """The Einsum's further storage nodes of shared tensors."""
     spread: tuple[SpreadHolder, ...]
+    """Shared storage nodes with space at several depths."""
 
 
 class BackingDepth(NamedTuple):
-    """Where a tensor is exchanged: its memory, and how many zones of the refinement are above it."""
+    """Where a tensor is exchanged."""
 
     memory: str
+    """Its backing memory."""
     zones: int
+    """Number of fusion levels of the refinement above it."""
 
 
 class LiveTensors(NamedTuple):
-    """Tensors that matter to a join: those of the Einsum that were live before, and all that are live after it."""
+    """Tensors that matter to a join."""
 
     shared: frozenset[str]
+    """Tensors of the Einsum that were live before."""
     after: frozenset[str]
+    """All tensors that are live after it."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +103,10 @@ class Meeting:
     fit: Fit
     before: OpenCompatibility
     live: frozenset[str]
-    """After the join."""
+    """Tensors that are live after the join."""
 
     def joint(self) -> Joint:
-        """The two as one, if they fit."""
+        """Join the two compatibilities into one."""
         fit = self.fit
         assert fit.blocks is not None
         assert fit.orders is not None
@@ -126,7 +137,7 @@ class Meeting:
 
     @cached_property
     def depth(self) -> dict[str, BackingDepth]:
-        """Where each tensor of either side is exchanged."""
+        """The backing memory and depth of each tensor of either side."""
         before = {b.tensor: BackingDepth(b.memory, self.fit.open_boundaries[b.zones]) for b in self.before.backings}
         return before | {
             b.tensor: BackingDepth(b.memory, self.fit.einsum_boundaries[b.zones]) for b in self.fit.einsum.backings
@@ -140,7 +151,7 @@ class Meeting:
 
     @cached_property
     def alive(self) -> dict[str, BackingDepth]:
-        """Tensors that are live after the join, and those that share their space with one but need more of it."""
+        """Tensors that are live after the join, and dead copies that share a live tensor's space but need more of it."""
         partners = frozenset[str]().union(*(group for group in self.copies if group & self.live))
         tensors = self.live | (partners & self.fit.rules.uneven_copies)
         return {t: depth for t, depth in self.depth.items() if t in tensors}
@@ -157,7 +168,10 @@ class Meeting:
         return stepping
 
     def _exchanged(self) -> Iterator[Exchanged]:
-        """Tensors to be charged now. One that was live before is already charged in the branch that is still open."""
+        """Tensors to charge with this join.
+
+        Tensors that were live before are charged already, in the branch that is still open.
+        """
         persistent, open_before = self.fit.rules.persistent, self.fit.open_boundaries[-1]
         charged = {
             b.tensor for b in self.before.backings if self.depth[b.tensor].zones < open_before or b.tensor in persistent
@@ -194,7 +208,7 @@ class Meeting:
     def _shared_holders(
         self, users: Mapping[tuple[HolderPlace, int], tuple[HolderUser, ...]]
     ) -> Iterator[SharedHolder]:
-        """The Einsum's further holders of shared tensors, each with the Einsums in the open loops that have the same."""
+        """The Einsum's further storage nodes of shared tensors, each with the open Einsums that have the same node."""
         for h in self.fit.einsum_holdings:
             stepped = tuple((v.variable, self.fit.column[v]) for v in sorted(self.fit.above(h.depth)))
             place = place_of(h)
@@ -205,7 +219,7 @@ class Meeting:
     # --- what stays open ----------------------------------------------------------------------------------------------
 
     def _open_loops(self, holdings: tuple[OpenHolding, ...]) -> list[list[tuple[FusedLoop, OpenLoop]]]:
-        """The loops that stay open, each with the ranks of the live tensors below it, in a canonical order per zone."""
+        """The loops that stay open, with the live tensors' ranks below each, in a canonical order per fusion level."""
         assert self.fit.blocks is not None
         zones = []
         for z, block in enumerate(self.fit.blocks[: self.open_zones]):

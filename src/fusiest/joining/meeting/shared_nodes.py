@@ -1,9 +1,12 @@
-"""Holders that several Einsums share: a further holder of a tensor above a common loop serves all Einsums inside it.
+"""Storage nodes that several Einsums share, and accounts of the space that they take.
 
-Its space counts once, as much as its largest user needs. It may sink through the loops right below the holder, and for each
-user through others, so users have it at several depths. Of those that lie on one path the largest counts. To keep
-sums of space, we keep several accounts: in each, every such holder counts at one of its depths alone. The largest account
-is what is needed, as the largest of sums is the sum of the largest.
+A further storage node of a tensor above a common loop serves all Einsums inside that loop. Its space counts once, at
+the size that its largest user needs. The space may sink through the loops right below the node, for each user through
+other loops. So users have the node at several depths; of depths on one path, the largest counts.
+
+Reservations of a memory are sums along a path, so a maximum inside them cannot be written as one sum. An *account* is
+one way to count a memory: in it, every such node counts at one of its depths alone. A memory has one account for each
+combination of depths. It needs as much as its largest account, because the largest of sums is the sum of the largest.
 """
 
 from __future__ import annotations
@@ -24,59 +27,63 @@ CLOSED = 1 << 30
 
 
 class HolderUser(NamedTuple):
-    """An Einsum that has a holder, and its variables that are stepped above its space.
-
-    Each variable comes with the tile column of the Einsum that is joined.
-    """
+    """An Einsum that has a storage node."""
 
     einsum: str
     stepped: tuple[tuple[str, int], ...]
+    """Its variables that are stepped above the node's space, each with the tile column of the Einsum that is joined."""
 
 
 class HolderPlace(NamedTuple):
-    """A holder: tensor, memory, and the zones above it."""
+    """The place of a storage node."""
 
     tensor: str
     memory: str
     zones: int
+    """Number of fusion levels above the node."""
 
 
 @dataclass(frozen=True)
 class SharedHolder:
-    """A holder of the Einsum that is joined: at this depth, only what it needs more than those before is to be charged."""
+    """A storage node of the joined Einsum. At this depth it is charged only what it needs beyond earlier users."""
 
     place: HolderPlace
     depth: int
+    """The number of fusion levels above its space."""
     user: HolderUser
+    """The joined Einsum."""
     before: tuple[HolderUser, ...]
+    """Einsums that have the same node at the same depth already."""
 
 
 @dataclass(frozen=True)
 class SpreadHolder:
-    """A holder with space at several depths, the first of them right below itself."""
+    """A storage node with space at several depths."""
 
     place: HolderPlace
     depths: tuple[int, ...]
+    """Its depths with this join; the first is right below the node."""
     before: tuple[int, ...]
-    """Those known before the join."""
+    """Its depths before the join."""
     after: tuple[int, ...]
-    """What each becomes; empty if no later Einsum can share the holder."""
+    """The depth that each becomes after the join; empty if no later Einsum can share the node."""
     unsunk: tuple[HolderUser, ...]
-    """Users before the join whose space is right below the holder: a new depth's account begins without them."""
+    """Users before the join whose space is right below the node: a new depth's account begins without them."""
 
 
 def place_of(held: Holding) -> HolderPlace:
+    """The place of a holding."""
     return HolderPlace(held.tensor, held.memory, held.zones)
 
 
 def moved(held: Holding, boundaries: tuple[int, ...]) -> Holding:
-    """The same in other zones."""
+    """Convert a holding to other fusion levels. `boundaries`: the new boundary for each old one."""
     depth = CLOSED if held.depth == CLOSED else boundaries[held.depth]
     return replace(held, zones=boundaries[held.zones], depth=depth)
 
 
 def orders(holdings: Iterable[Holding]) -> dict[HolderPlace, set[HolderPlace]] | None:
-    """Of each holder, those that must stand above it in the same place; None if they cannot all do so."""
+    """The storage nodes that must stand above each node in the same place; None if no order satisfies all."""
     above: dict[HolderPlace, set[HolderPlace]] = {}
     for h in holdings:
         if h.over:
@@ -90,7 +97,7 @@ def orders(holdings: Iterable[Holding]) -> dict[HolderPlace, set[HolderPlace]] |
 def agree(
     open_side: Iterable[Holding], einsum_side: Iterable[Holding], inside: Mapping[str, int], tensors: Iterable[str]
 ) -> bool:
-    """Whether both sides hold the same above every common loop, of each of the Einsum's tensors that both use."""
+    """Whether both sides have the same storage nodes above every common loop, for each of the Einsum's tensors."""
     for tensor in tensors:
         if tensor in inside:
             open_places, einsum_places = (
@@ -105,7 +112,7 @@ def agree(
 def still_held(
     users: Iterable[OpenHolding], above: Mapping[HolderPlace, set[HolderPlace]], live: frozenset[str], open_zones: int
 ) -> tuple[OpenHolding, ...]:
-    """Holders that a later Einsum can share, with the Einsums that have them. `above`: as `orders` says."""
+    """Storage nodes that a later Einsum can share, each with the Einsums that have it. `above`: as `orders` gives it."""
     held = set()
     for h, user in users:
         if h.tensor in live and h.zones < open_zones:
@@ -123,7 +130,7 @@ def spread_holders(
     users: Mapping[tuple[HolderPlace, int], tuple[HolderUser, ...]],
     open_zones: int,
 ) -> tuple[SpreadHolder, ...]:
-    """Holders with space at several depths. `users`: those before the join, by place and depth."""
+    """Shared storage nodes with space at several depths. `users`: those before the join, by place and depth."""
     shared = {place_of(h) for h, _ in (*open_side, *after)}
     sunk = {place_of(h) for h in (*(h for h, _ in open_side), *einsum_side) if h.depth != h.zones} & shared
     spread = []
@@ -139,7 +146,7 @@ def spread_holders(
 
 
 def with_copy(copies: tuple[frozenset[str], ...], backings: Sequence[Backing]) -> tuple[frozenset[str], ...]:
-    """Tensors that share their space, after a copy Einsum: with its two, if it puts its output where its input is."""
+    """Groups of tensors that share their space, after a copy Einsum: its two form one if both lie in one memory."""
     pair = frozenset(b.tensor for b in backings)
     if len(pair) < 2 or len({b.memory for b in backings}) > 1:
         return copies
@@ -147,14 +154,15 @@ def with_copy(copies: tuple[frozenset[str], ...], backings: Sequence[Backing]) -
 
 
 class Account(NamedTuple):
-    """One way to count what a memory holds: each of its spread holders at one depth alone."""
+    """One way to count the bits in a memory."""
 
     memory: str
     depths: tuple[int, ...]
+    """The depth at which each of the memory's spread nodes counts."""
 
 
 def _numbered(spread: Sequence[tuple[str, tuple[int, ...]]], memories: tuple[str, ...]) -> dict[Account, int]:
-    """Accounts by number: of each memory the first, then all others. `spread`: memory and depths of each spread holder."""
+    """Number all accounts: the first of each memory, then all others. `spread`: memory and depths of each spread node."""
     options = {m: list(itertools.product(*(depths for memory, depths in spread if memory == m))) for m in memories}
     first = [Account(m, options[m][0]) for m in memories]
     others = (Account(m, depths) for m in memories for depths in options[m][1:])
@@ -170,11 +178,12 @@ class Ledger:
 
     @cached_property
     def accounts(self) -> list[Account]:
+        """All accounts, by number."""
         return list(_numbered([(s.place.memory, s.depths) for s in self.spread], self.memories))
 
     @cached_property
     def memory(self) -> list[int]:
-        """Of each account, its memory."""
+        """The memory of each account, by number."""
         return [self.memories.index(account.memory) for account in self.accounts]
 
     @cached_property
@@ -186,12 +195,12 @@ class Ledger:
         return self._of_memory[memory]
 
     def _counted(self, account: Account) -> list[tuple[SpreadHolder, int]]:
-        """The spread holders of an account's memory, each with the depth at which it counts there."""
+        """The spread nodes of an account's memory, each with the depth at which it counts there."""
         return list(zip((s for s in self.spread if s.place.memory == account.memory), account.depths, strict=True))
 
     @cached_property
     def before(self) -> list[int]:
-        """Of each account, that of the partial mapping from which it begins."""
+        """For each account, the account of the partial mapping that it continues."""
         spread_before = [s for s in self.spread if len(s.before) > 1]
         numbers = _numbered([(s.place.memory, s.before) for s in spread_before], self.memories)
         begins = []
@@ -202,7 +211,7 @@ class Ledger:
 
     @cached_property
     def after(self) -> list[int]:
-        """Of each account, that of the joined mapping which it becomes a part of."""
+        """For each account, the account of the joined mapping that it is merged into."""
         lasting = [s for s in self.spread if s.after]
         numbers = _numbered([(s.place.memory, tuple(dict.fromkeys(s.after))) for s in lasting], self.memories)
         becomes = []
@@ -212,7 +221,7 @@ class Ledger:
         return becomes
 
     def counting(self, place: HolderPlace, depth: int) -> list[int]:
-        """Accounts in which a holder counts at this depth."""
+        """Accounts in which a storage node counts at this depth."""
         numbers = []
         for i, account in enumerate(self.accounts):
             chosen = {s.place: d for s, d in self._counted(account)}
@@ -221,18 +230,21 @@ class Ledger:
         return numbers
 
     def opened(self, holder: SpreadHolder) -> list[int]:
-        """Accounts that begin with this join, of a depth at which the holder had no space before."""
+        """Accounts that begin with this join: of a depth at which the node had no space before."""
         return [i for d in holder.depths if d not in holder.before for i in self.counting(holder.place, d)]
 
 
 @lru_cache(maxsize=10_000)
 def ledger(spread: tuple[SpreadHolder, ...], memories: tuple[str, ...]) -> Ledger:
-    """The accounts of a join, of memories that are tracked."""
+    """The accounts of a join, for these memories."""
     return Ledger(tuple(s for s in spread if s.place.memory in memories), memories)
 
 
 def merge_accounts(reserved: Floats, beside: Floats, into: Sequence[int]) -> tuple[Floats, Floats]:
-    """Accounts that differ no more become one: the larger at every depth, since all that follows adds the same to both."""
+    """Merge accounts that no later Einsum can tell apart: the larger at every depth counts.
+
+    All later joins add the same to both.
+    """
     above = np.zeros(beside.shape)
     np.cumsum(reserved, axis=2, out=above[:, :, 1:])
     total = above + beside

@@ -1,7 +1,7 @@
-"""Equal layers: an Einsum that is joined just as one before it was is joined in its stead, under its names.
+"""Equal layers: an Einsum that is joined just as an earlier one was is joined in its place, under its names.
 
-So all that was worked out for that one is known already. Names are numbered in their order, and two joins are alike only if all is the same
-by numbers: whatever is sorted by names stays sorted when they are exchanged.
+So the results for the earlier one are reused. Names are numbered in their order, and two joins are alike only if
+everything about them is equal by numbers. Whatever is sorted by names therefore stays sorted when names are exchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Roles(NamedTuple):
 
     tensors: tuple[str, ...]
     ranks: tuple[tuple[str, str], ...]
-    """Tensor and rank."""
+    """Pairs of tensor and rank."""
     einsums: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
-    """Einsum and variable."""
+    """Pairs of Einsum and variable."""
 
 
 class Renaming:
-    """Compatibilities under other names."""
+    """A map of compatibilities to other names."""
 
     def __init__(self, old: Roles, new: Roles) -> None:
         self._tensors = dict(zip(old.tensors, new.tensors, strict=True))
@@ -69,40 +69,43 @@ class Renaming:
 
 
 class StandIn(NamedTuple):
-    """The Einsum in whose stead, and under whose names, another one is joined."""
+    """The Einsum in whose place, and under whose names, another one is joined."""
 
     einsum: str
     live: LiveTensors
+    """Tensors that matter to the join, by the stand-in's names."""
     to: Renaming | None = None
-    """From the other one's names, and back; None if it stands for itself."""
+    """Renaming from the other Einsum's names to the stand-in's; None if an Einsum stands for itself."""
     back: Renaming | None = None
+    """Renaming back to the other Einsum's names."""
 
     def renamed(self, compatibility: OpenCompatibility) -> OpenCompatibility:
-        """A partial mapping's compatibility, as the stand-in would see it."""
+        """A partial mapping's compatibility, by the stand-in's names."""
         return compatibility if self.to is None else self.to(compatibility)
 
     def own(self, compatibility: OpenCompatibility) -> OpenCompatibility:
-        """What becomes of it, under its own names again."""
+        """A joined mapping's compatibility, by the Einsum's own names again."""
         return compatibility if self.back is None else self.back(compatibility)
 
 
 @dataclass
 class StandIns:
-    """Of all joins of a problem, the first of each kind."""
+    """The first join of each kind in a problem, which stands in for all later ones."""
 
     workload: WorkloadInfo
     charges: TensorCharges
     rules: JoinRules
     known: dict[tuple[frozenset[str], str], StandIn] = field(default_factory=dict)
-    """By finished Einsums and the one that is joined to them."""
+    """The stand-in of each join, by finished Einsums and the Einsum that is joined to them."""
     _first: dict[Hashable, tuple[StandIn, Roles]] = field(default_factory=dict)
+    """The first join of each kind, by its description without names."""
     _numbers: dict[Hashable, int] = field(default_factory=dict)
-    """Of all that was described."""
+    """Numbers of the descriptions of tensors and Einsums."""
     _tensors: dict[str, int] = field(default_factory=dict)
     _einsums: dict[str, int] = field(default_factory=dict)
 
     def find(self, finished: frozenset[str], before: frozenset[str], itself: StandIn, kind: int) -> StandIn:
-        """Who stands in for an Einsum (which could stand for `itself`) that is joined to these.
+        """Find the stand-in for an Einsum (which could stand for `itself`) that is joined to the finished Einsums.
 
         `before`: tensors that were live; `kind`: equal for Einsums that have their rows in common.
         """
@@ -133,7 +136,7 @@ class StandIns:
         )
 
     def _tensor(self, tensor: str) -> int:
-        """Equal for tensors that take as much space."""
+        """Number a tensor: equal for tensors that take the same space."""
         if tensor not in self._tensors:
             users = (self.workload.einsums[user] for user in self.workload.users[tensor])
             touched = tuple(

@@ -1,6 +1,7 @@
-"""Long workloads of equal layers: pmappings that good mappings of the first layers have are likely those that all have.
+"""Long workloads of equal layers: good mappings of the first layers suggest the pmappings of all layers.
 
-So a first pass takes the first layers from whole tables, and all layers from what is left of them then.
+The first pass of joining maps the first layers from whole tables, then all layers with the pmappings that were left at
+the end.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from fusiest.joining.trace import PassedLevels
 from fusiest.pmapping import Ints, Rows
 
 _SHARE = 3
-"""The first layers are at most one in so many of all Einsums, else it is not worth it."""
+"""All Einsums divided by this are the most that the first layers may have: with more, the detour is not worth it."""
 _OTHERS = 8
-"""At most one in so many Einsums is none of those in the first layers, else these say little."""
+"""All Einsums divided by this are the most that the first layers may lack: with more, they say little about the rest."""
 
 
 def first_layers(problem: JoinProblem) -> frozenset[str] | None:
-    """The Einsums, in listed order, by which each that comes again has come twice; None if these are most of them, or not like most."""
+    """The Einsums, in listed order, until each repeated one has come twice; None if too many, or unlike the rest."""
     kinds = [problem.kinds[einsum] for einsum in problem.order]
     missing = {kind: 2 for kind, count in Counter(kinds).items() if count > 1}
     for number, kind in enumerate(kinds[: len(kinds) // _SHARE], 1):
@@ -34,7 +35,7 @@ def first_layers(problem: JoinProblem) -> frozenset[str] | None:
 
 
 def as_used(problem: JoinProblem, passed: PassedLevels) -> JoinProblem:
-    """The same problem with such pmappings alone as the last partial mappings have; of Einsums that are none of these, with all."""
+    """Keep only the pmappings that the last partial mappings use; Einsums unlike those already joined keep all."""
     used: dict[int, dict[int, Ints]] = defaultdict(dict)
     for (einsum, group), row_numbers in _used(passed).items():
         by_group = used[problem.kinds[einsum]]
@@ -51,7 +52,7 @@ def as_used(problem: JoinProblem, passed: PassedLevels) -> JoinProblem:
 
 
 def _used(passed: PassedLevels) -> Mapping[tuple[str, int], Ints]:
-    """By Einsum and group, the rows from which the last partial mappings are made."""
+    """The rows from which the last partial mappings are made, by Einsum and group."""
     history, end = passed
     used: dict[tuple[str, int], list[Ints]] = defaultdict(list)
     to_trace: dict[frozenset[str], dict[int, list[Ints]]] = {

@@ -1,6 +1,6 @@
-"""Coarse pruning, for a first pass that is quick and yields valid mappings: of many that are nearly as good, one is kept.
+"""Lossy pruning for a first pass that is quick and yields valid mappings: of many nearly equal rows, few are kept.
 
-Rows keep their exact values, so what fits, fits; only which of them are kept is coarse.
+Rows keep their exact values, so every result is valid; only the choice of rows is lossy.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ from fusiest.pmapping import Floats, Ints
 
 _LEAST_EPSILON = 0.02
 _MEASURES = 3
-"""Of a front: each chooses its share. A single objective has one measure, and needs no more rows of it."""
+"""Number of measures by which rows of a front are chosen, each with its share of the limit. A single objective uses one
+share."""
 
 
 @dataclass(frozen=True)
 class Coarse:
-    """How coarsely sets with more than `most` partial mappings are pruned: to within 1 + epsilon, and to so many."""
+    """Settings of lossy pruning, applied to states with more than `most` partial mappings."""
 
     epsilon: float = 0.2
+    """Relative loss that all joins together may cause by ε-dominance."""
     most: int = 3_000
+    """Most partial mappings of a state that are left without a limit by promise."""
 
     def finer(self) -> Coarse | None:
-        """What to try if no mapping was found; None if that would be nearly exact."""
+        """The settings for the next attempt if no mapping was found; None if they would be nearly exact."""
         return Coarse(self.epsilon / 2, self.most * 8) if self.epsilon >= 2 * _LEAST_EPSILON else None
 
 
 def thinned(
     groups: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, coarse: Coarse, joins: int, check: Check
 ) -> list[PartialRows]:
-    """The rows of each compatibility, with the least that they still need, after coarse pruning.
+    """Prune a state's rows coarsely. `groups`: the rows of each compatibility, and the bound on the Einsums after them.
 
-    Epsilon is shared out over all joins: what is lost at one is lost again at the next.
+    Epsilon is divided among all joins, because each join can lose as much as the others.
     """
     share, score = (1 + coarse.epsilon) ** (1 / joins), incumbents.objective.score
 
@@ -75,7 +78,7 @@ def _not_nearly_dominated(rows: PartialRows, score: Floats, slack: float) -> Int
 def _most_promising(
     groups: Sequence[tuple[PartialRows, Least]], incumbents: Incumbents, most: int
 ) -> list[PartialRows]:
-    """The best by the objective's bound, and some that take little space."""
+    """Keep the rows with the least bound on the objective, and some that take little space."""
     energy = np.concatenate([rows.energy + least.energy for rows, least in groups])
     latency = np.concatenate([rows.latency + least.latency for rows, least in groups])
     usage = np.concatenate([rows.usage().sum(axis=1) for rows, _ in groups])

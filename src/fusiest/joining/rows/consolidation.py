@@ -1,8 +1,9 @@
 """Joining rows: sums of energy and latency, and the consolidation of reservations, for all fitting pairs at once.
 
-Per account of a memory and zone of open loops a partial mapping keeps two numbers: what is reserved right above the zone
-by Einsums inside it (`reserved`), and the most that any finished branch beside it needs (`beside`); and one more of
-these below the last zone. The whole needs  u[k] = max(beside[k], reserved[k] + u[k + 1]),  u[last] = beside[last].
+A partial mapping keeps two numbers per account of a memory and fusion level of open loops: the bits reserved right
+above the level by Einsums inside it (`reserved`), and the most that any finished branch beside it needs (`beside`). One
+more `beside` stands below the last level. The whole needs u[k] = max(beside[k], reserved[k] + u[k + 1]),  u[last] =
+beside[last].
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ from fusiest.joining.rows.kernels import BeforeArrays, EinsumArrays, JointArrays
 from fusiest.pmapping import Floats, Ints, Rows, group_numbers, pareto_rows
 
 MANY_ROWS = 50_000
-"""Of one part: from so many on, those that others of the same part dominate are left out before all parts are put together."""
+"""Rows of one part from which it is pruned by itself, before all parts are put together."""
 MANY_RIVALS = 8
-"""For that, so many on average must have the same tiles."""
+"""Least average number of rows with the same tiles for which a part is pruned by itself."""
 BUCKETS = 8
-"""In so many steps, how much of a memory is reserved above the loops that are open where a stretch begins."""
+"""Number of steps in which the reserved part of a memory is told apart at a cut."""
 
 
 @dataclass(frozen=True)
 class Trail:
-    """Where rows came from: all that is needed once others have been joined to them."""
+    """The origins of rows: all that is needed once other rows have been joined to them."""
 
     pairing: npt.NDArray[np.int32]
-    """Which two compatibilities were joined, and how: a number in the state's list, given once that is whole."""
+    """Number of the joined pair of compatibilities, in the state's list (`State.pairings`)."""
     before_row: npt.NDArray[np.int32]
+    """Row of the partial mappings."""
     einsum_row: npt.NDArray[np.int32]
-    """Which row of either."""
+    """Row of the Einsum's pmappings."""
 
     def __len__(self) -> int:
         return len(self.pairing)
@@ -51,19 +53,22 @@ class PartialRows:
     """Partial mappings of one compatibility."""
 
     tiles: Ints
+    """Tiles of the open loops (rows × loops)."""
     energy: Floats
     latency: Floats
     reserved: Floats
+    """Bits reserved right above each fusion level by Einsums inside it (rows × accounts × levels)."""
     beside: Floats
-    """Rows × accounts × zones: of each memory the first account, then the others (`holders`)."""
+    """Most bits that a finished branch beside each fusion level needs (rows × accounts × levels + 1). The first account
+    of each memory comes first, then the others (`shared_nodes`)."""
     persistent: Floats
     """Bits that persistent tensors take in each account throughout."""
     crossing: Ints
-    """Of a stretch of Einsums: which of the given beginnings it has."""
+    """Number of the beginning from which a segment's partial mapping started (see `segments`)."""
     taken: Ints
-    """And with how much space taken at first, in steps: more is better."""
+    """Space taken at that beginning, in steps; more is better."""
     apart: Floats
-    """Space that is not consolidated, per Einsum and memory: only where that is switched off."""
+    """Space per Einsum and memory, used only where consolidation is switched off."""
     trail: Trail
 
     def __len__(self) -> int:
@@ -71,7 +76,7 @@ class PartialRows:
 
     @property
     def is_start(self) -> bool:
-        """Whether it is nothing, in one row: what the first Einsum is joined to."""
+        """Whether it is one empty row: the beginning, to which the first Einsum is joined."""
         empty = len(self) == 1 and self.beside.shape[2] == 1 and not self.tiles.shape[1]
         return empty and not any(array.any() for array in (self.energy, self.latency, self.beside, self.persistent))
 
@@ -79,7 +84,10 @@ class PartialRows:
         return replace(self, trail=self.trail.take(which), **{name: getattr(self, name)[which] for name in _ARRAYS})
 
     def criteria(self) -> Floats:
-        """Space counts by sums from the outermost in: the whole needs max over k of (reserved above k) + beside[k]."""
+        """Criteria of dominance: energy, latency, and space by sums from the outermost level in.
+
+        The whole needs the maximum over k of (reserved above k) + beside[k].
+        """
         columns = []
         for m in range(self.beside.shape[1]):
             above = self.persistent[:, m]
@@ -91,15 +99,15 @@ class PartialRows:
         return np.column_stack([self.energy, self.latency, *varying, self.apart])
 
     def groups(self) -> Ints:
-        """Rows with the same number compete with each other."""
+        """Number the rows: those with the same number compete with each other."""
         return group_numbers(np.column_stack([self.tiles, self.crossing]))
 
     def best(self) -> Ints:
-        """Those that none of the same group dominates."""
+        """Rows that no row of the same group dominates (proof 7)."""
         return pareto_rows(self.groups(), self.criteria())
 
     def without_many(self) -> PartialRows:
-        """Without those that others dominate, if there are very many: that saves space, and time in the end."""
+        """Drop dominated rows if there are very many rows: that saves space, and time in the end."""
         if len(self) < MANY_ROWS:
             return self
         groups = self.groups()
@@ -108,7 +116,7 @@ class PartialRows:
         return self.take(np.sort(pareto_rows(groups, self.criteria())))
 
     def usage(self) -> Floats:
-        """What each account needs at least (rows × accounts)."""
+        """Bits that each account needs at least (rows × accounts)."""
         return fold(self.reserved, self.beside, 0)[1][:, :, 0] + self.persistent
 
 
@@ -116,7 +124,7 @@ _ARRAYS = [f.name for f in fields(PartialRows) if f.name != "trail"]
 
 
 def start_rows(memories: int, count: int = 1, zones: int = 0) -> PartialRows:
-    """Nothing mapped yet, so many times, in so many zones of open loops."""
+    """Make `count` rows with no Einsum mapped yet, with this many fusion levels of open loops."""
     zeros = np.zeros(count, np.int64)
     return PartialRows(
         tiles=np.empty((count, 0), np.int64), energy=np.zeros(count), latency=np.zeros(count),
@@ -127,7 +135,7 @@ def start_rows(memories: int, count: int = 1, zones: int = 0) -> PartialRows:
 
 
 def fold(reserved: Floats, beside: Floats, to: int) -> tuple[Floats, Floats]:
-    """Close the zones from `to` inwards: sum along a branch, maximum across branches."""
+    """Close the fusion levels from `to` inwards: sum along a branch, maximum across branches."""
     beside = beside.copy()
     for k in range(reserved.shape[2] - 1, to - 1, -1):
         beside[:, :, k] = np.maximum(beside[:, :, k], reserved[:, :, k] + beside[:, :, k + 1])
@@ -135,40 +143,48 @@ def fold(reserved: Floats, beside: Floats, to: int) -> tuple[Floats, Floats]:
 
 
 class Pairing(NamedTuple):
-    """What is joined, by numbers: a pair (finished set, Einsum), a compatibility of each, and one of the ways to join them."""
+    """A pair of groups that were joined, by numbers."""
 
     source: int
+    """Number of the pair (finished set, Einsum)."""
     before_group: int
+    """Group of the partial mappings."""
     einsum_group: int
+    """Group of the Einsum's pmappings."""
     joint: int
+    """Number of the way in which the two were joined."""
 
 
 class Charge(NamedTuple):
-    """Bits per row of the Einsum that is joined, in these accounts, below so many zones."""
+    """Bits that the joined Einsum's rows take for a shared tensor."""
 
     accounts: list[int]
+    """Accounts that are charged."""
     zones: int
+    """Number of fusion levels above the tensor; PERSISTENT if it takes its space throughout."""
     bits: Floats
+    """Bits per row."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """The memories of a workload that Einsums share."""
+    """The memories that Einsums share."""
 
     memories: tuple[str, ...]
     sizes: Floats
+    """Their sizes in bits."""
     settled: npt.NDArray[np.bool_]
-    """Memories in which nothing persistent can come later. What a branch beside all open loops needs there is compared with the
-    size once and for all: nothing else will ever be held at the same time."""
+    """Memories in which no persistent tensor can come later. The needs of a branch beside all open loops are compared
+    there with the size once and for all: no later tensor is held at the same time."""
 
 
 class Switches(NamedTuple):
-    """Parts of the search that can be left out, to measure what they are good for."""
+    """Parts of the search that can be switched off, to measure what they are good for."""
 
     grouping: bool = True
-    """Partial mappings are joined group by group; else each is compared with each."""
+    """Join partial mappings group by group; else compare each with each."""
     consolidation: bool = True
-    """Space that finished Einsums take is summed up; else each Einsum's stays a criterion of its own."""
+    """Sum up the space of finished Einsums; else each Einsum's space stays a criterion of its own."""
 
 
 ALL_PARTS = Switches()
@@ -183,11 +199,11 @@ class RowJoin:
     room: Room
     incumbents: Incumbents
     least: Least
-    """What is still to come at least."""
+    """Lower bound on the cost of the remaining Einsums."""
     switches: Switches = ALL_PARTS
 
     def rows(self, before: PartialRows, charged: ChargedRows) -> PartialRows | None:
-        """Every fitting pair that the memories can hold and that can still beat what is known; None if there is none."""
+        """Join every pair that matches, fits the memories and can still beat the incumbents; None if none does."""
         einsum, joint = charged.arrays, self._arrays(charged.targets)
         if before.is_start:
             pairs, reserved, beside, persistent, inside = self._first(einsum, joint)
@@ -214,7 +230,7 @@ class RowJoin:
         )  # fmt: skip
 
     def _first(self, einsum: EinsumArrays, joint: JointArrays) -> tuple[Ints, Floats, Floats, Floats, Floats]:
-        """The same for the first Einsum, which is joined to nothing: a workload of one Einsum needs no compiled loops here."""
+        """Join the first Einsum to the empty partial mapping, without compiled loops: one Einsum alone needs none."""
         count = len(einsum.energy)
         reserved, beside = (
             np.zeros((count, len(joint.memory), joint.zones)),
@@ -263,15 +279,15 @@ class RowJoin:
 
 
 class ChargedRows(NamedTuple):
-    """Pmappings of one compatibility, and what each is charged where for shared tensors."""
+    """Pmappings of one compatibility, with their charges for shared tensors."""
 
     arrays: EinsumArrays
     targets: Ints
-    """As `JointArrays.charges`."""
+    """Targets of the charges, as in `JointArrays.charges`."""
 
 
 def charged_rows(rows: Rows, charges: Iterable[Charge]) -> ChargedRows:
-    """The rows with these charges for the shared tensors that a join adds."""
+    """Attach to an Einsum's rows their charges for the shared tensors of a join."""
     listed = list(charges)
     bits = np.array([c.bits for c in listed], np.float64).reshape(-1, len(rows))
     floats = rows.energy, rows.latency, rows.bits, rows.persistent, bits
@@ -281,7 +297,7 @@ def charged_rows(rows: Rows, charges: Iterable[Charge]) -> ChargedRows:
 
 
 def all_parts(parts: Sequence[PartialRows], pairings: Sequence[int]) -> PartialRows:
-    """All parts of one compatibility. `pairings`: what was joined, by number."""
+    """Concatenate all parts of one compatibility. `pairings`: the number of the joined pair of each part."""
     arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS}
     pairing = np.repeat(np.array(pairings, np.int32), [len(p) for p in parts])
     before, einsum = (np.concatenate([getattr(p.trail, name) for p in parts]) for name in ("before_row", "einsum_row"))

@@ -1,4 +1,4 @@
-"""Complete mappings that are known, and the test whether a partial mapping can still beat them."""
+"""Costs of known mappings (incumbents), and the test whether a partial mapping can still beat them."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ _KINDS = {ENERGY: ENERGY_KNOWN, LATENCY: LATENCY_KNOWN, EDP: PRODUCT_KNOWN, FRON
 
 
 class KnownCosts(NamedTuple):
-    """Of a complete mapping. `usage`: of the memory whose usage is an objective, too."""
+    """Costs of a complete mapping."""
 
     energy: float
     latency: float
     usage: float = 0.0
+    """Peak usage in bits of the watched memory, if its usage is an objective."""
 
 
 @dataclass(frozen=True)
 class Incumbents:
-    """What partial mappings have to beat."""
+    """Known mappings that a partial mapping has to beat."""
 
     objective: Objective
     points: tuple[KnownCosts, ...] = ()
+    """Costs of the known mappings."""
     weights: Weights = NO_WEIGHTS
-    """Of the weighted sum that the bounds in use know of."""
+    """Weights of energy and latency in the weighted sum that the bounds include."""
     watched: int | None = None
-    """The memory whose usage is an objective, too."""
+    """Number of the memory whose usage is an objective, too."""
 
     def with_point(self, point: KnownCosts) -> Incumbents:
-        """With one mapping more, unless a known one is as good in everything."""
+        """Add a known mapping, unless another one is no worse in everything."""
         if any(_covers(other, point) for other in self.points):
             return self
         return replace(self, points=(*(other for other in self.points if not _covers(point, other)), point))
@@ -56,9 +58,9 @@ class Incumbents:
         return self.objective.least_score(energy, latency, more, self.weights)
 
     def promising(self, energy: Floats, latency: Floats, more: Least, usage: Floats | None = None) -> Flags:
-        """Whether completions of these costs, which need at least so much more, could be better than every incumbent.
+        """Whether completions of these costs, which need at least `more`, could beat every incumbent (proof 9).
 
-        If a memory is watched, all are as long as its usage is not given.
+        If a memory is watched and its usage is not given, all could.
         """
         if not self.points or (self.watched is not None and usage is None):
             return np.ones(len(energy), np.bool_)
@@ -66,14 +68,17 @@ class Incumbents:
         return np.asarray(promising_rows(self.arrays, energy, latency, np.array(more), used))
 
     def promising_groups(self, energy: Floats, latency: Floats, least: Floats) -> Flags:
-        """Of groups of pmappings: whether one of these costs is promising, if the group and all after it need at least so much."""
+        """Whether each group of pmappings could lead to a better mapping from some of these costs.
+
+        `least`: the least cost of each group and all Einsums after it.
+        """
         if not self.points:
             return np.isfinite(least[:, 0])
         return np.asarray(promising_groups(self.arrays, energy, latency, least))
 
     @cached_property
     def arrays(self) -> IncumbentArrays:
-        """The same for compiled loops."""
+        """The incumbents as arrays for compiled loops."""
         watched = -1 if self.watched is None else self.watched
         if not self.points:
             return IncumbentArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
@@ -91,7 +96,7 @@ class Incumbents:
 
     @cached_property
     def _least_tie_break(self) -> float:
-        """Of the best incumbents, the least of the cost that decides between equal scores."""
+        """The least tie-breaking cost among the best incumbents."""
         tie_breaks = self.objective.tie_break(*np.array([point[:2] for point in self.points]).T)
         return float(tie_breaks[self._scores <= self._best * (1 + CLOSE)].min())
 

@@ -1,4 +1,4 @@
-"""Compiled loops of joining: whether something can beat what is known, the joined rows of two compatibilities, coarse pruning.
+"""Compiled loops of joining: tests against incumbents, joined rows of two compatibilities, coarse pruning.
 
 Arguments come in NamedTuples of arrays, so that a row costs no Python.
 """
@@ -23,20 +23,20 @@ _FITTING = 1 + 1e-12
 
 
 class IncumbentArrays(NamedTuple):
-    """What is to be beaten."""
+    """Incumbents as arrays."""
 
     kind: int
-    """What is minimized, if anything is known at all."""
+    """The objective; `NOTHING_KNOWN` if there is no incumbent."""
     points: Floats
     """Energy, latency, usage and score of each known mapping."""
     weights: Floats
-    """Of energy and latency in their sum."""
+    """Weights of energy and latency in their sum."""
     best: float
     """The best score."""
     tie_break: float
-    """Of the best, the least of the cost that decides between equal scores; -1 if ties are not followed."""
+    """The least tie-breaking cost among the best incumbents; -1 if ties are not followed."""
     watched: int
-    """The memory whose usage is an objective, too, or -1."""
+    """Number of the memory whose usage is an objective, too, or -1."""
 
 
 class BeforeArrays(NamedTuple):
@@ -51,7 +51,7 @@ class BeforeArrays(NamedTuple):
 
 
 class EinsumArrays(NamedTuple):
-    """Pmappings of one compatibility, as in `Rows`, and what each is charged for shared tensors (charges × rows)."""
+    """Pmappings of one compatibility, as in `Rows`."""
 
     tiles: Ints
     energy: Floats
@@ -59,10 +59,11 @@ class EinsumArrays(NamedTuple):
     bits: Floats
     persistent: Floats
     charges: Floats
+    """Bits that each row is charged for shared tensors (charges × rows)."""
 
 
 class JointArrays(NamedTuple):
-    """How both meet."""
+    """A joint and the accounts of its memories, as arrays."""
 
     matched: Ints
     """Pairs of tile columns that must be equal."""
@@ -71,24 +72,24 @@ class JointArrays(NamedTuple):
     zones: int
     open_zones: int
     before: Ints
-    """Of each account, that of the partial mappings from which it begins."""
+    """For each account, the account of the partial mappings that it continues."""
     memory: Ints
-    """Of each account, its memory."""
+    """The memory of each account."""
     charges: Ints
-    """Of each charge, for each account that it goes to: account, zones (negative: persistent), number of the charge."""
+    """Targets of charges: account, fusion levels above (negative: persistent), number of the charge."""
     grouped: bool
-    """Rows with equal tiles are looked up; else each is compared with each."""
+    """Whether rows with equal tiles are looked up; else each is compared with each."""
     settles: npt.NDArray[np.bool_]
-    """Of each account, whether what is needed beside all open loops is compared with the size once and for all."""
+    """Per account, whether space beside all open loops is compared with the size at once and then dropped."""
     sizes: Floats
-    """Of each account."""
+    """The size of each account's memory, in bits."""
 
 
 @compiled()
 def promises(incumbents, energy, latency, more, usage):
-    """Whether a completion of this cost, which needs at least `more`, could be better than all that is known.
+    """Whether a completion of this cost, which needs at least `more`, could be better than every incumbent.
 
-    `usage`: of the memory that is watched; -1 if it is not to be considered.
+    `usage`: bits in the watched memory; -1 if it is not to be considered.
     """
     total_energy, total_latency = energy + more[0], latency + more[1]
     if incumbents.kind == FRONT_KNOWN:
@@ -119,7 +120,7 @@ def promises(incumbents, energy, latency, more, usage):
 
 @compiled()
 def promising_rows(incumbents, energy, latency, more, usage):
-    """The same, row by row."""
+    """Mark the rows of which a completion could be better than every incumbent."""
     keep = np.ones(len(energy), np.bool_)
     for row in range(len(energy)):
         keep[row] = promises(incumbents, energy[row], latency[row], more, usage[row])
@@ -128,7 +129,10 @@ def promising_rows(incumbents, energy, latency, more, usage):
 
 @compiled()
 def promising_groups(incumbents, energy, latency, least):
-    """Of each group of pmappings, with what it and all after it need at least: whether that is promising for any row."""
+    """Mark the groups with which a completion of some row could be better than every incumbent.
+
+    `least`: the least cost of each group and all Einsums after it.
+    """
     keep = np.zeros(len(least), np.bool_)
     for g in range(len(least)):
         if np.isfinite(least[g, 0]):
@@ -153,7 +157,7 @@ def _hash(tiles, row, matched, side):
 
 @compiled()
 def _chains(tiles, joint, hope):
-    """Pmappings by the hash of their tiles: per slot the first of a chain, and of each the next; without those without hope."""
+    """Chain the promising pmappings by the hash of their tiles: per slot the first one, and for each the next."""
     size = 1
     while joint.grouped and size < 2 * len(hope):
         size *= 2
@@ -168,7 +172,7 @@ def _chains(tiles, joint, hope):
 
 @compiled()
 def _hopeful(incumbents, energy, latency, other_energy, other_latency, more):
-    """Rows of one side that are promising, if those of the other were as good as the best of them."""
+    """Mark the rows of one side that are promising next to the least costs of the other side."""
     hope = np.ones(len(energy), np.bool_)
     if incumbents.kind != NOTHING_KNOWN and incumbents.watched < 0:
         least_energy, least_latency = np.inf, np.inf
@@ -190,7 +194,7 @@ def _matching(left, i, right, j, matched):
 
 @compiled()
 def matching_pairs(before, einsum, joint, incumbents, more):
-    """All (i, j) of rows with equal tiles that are promising."""
+    """Find all pairs (i, j) of promising rows with equal tiles."""
     left, left_energy, left_latency = before.tiles, before.energy, before.latency
     right, right_energy, right_latency = einsum.tiles, einsum.energy, einsum.latency
     matched, all_promise = joint.matched, incumbents.kind == NOTHING_KNOWN or incumbents.watched >= 0
@@ -220,9 +224,9 @@ def matching_pairs(before, einsum, joint, incumbents, more):
 
 @compiled()
 def _reserve(before, einsum, joint, pair, reserved, beside, persistent):
-    """Of one pair, per account: what is reserved in each zone of the refinement, needed beside it, and persistent.
+    """Reserve the space of one pair: per account, in each fusion level of the refinement, beside it, and persistent.
 
-    Beside all zones: only what the Einsum needs inside them.
+    The space beside all levels is only what the Einsum needs inside them.
     """
     i, j = pair[0], pair[1]
     last, bits, outside, inside = joint.zones, einsum.bits, joint.open_boundaries, joint.einsum_boundaries
@@ -251,7 +255,10 @@ def _reserve(before, einsum, joint, pair, reserved, beside, persistent):
 
 @compiled()
 def joined_rows(before, einsum, joint, incumbents, more):
-    """Every promising pair that the memories can hold: i and j, and per account what is reserved, beside, persistent, inside all."""
+    """Find every promising pair that the memories can hold, with its reservations per account.
+
+    Returns the pairs (i, j), then `reserved`, `beside`, `persistent`, and the space inside all loops.
+    """
     pairs = matching_pairs(before, einsum, joint, incumbents, more)
     accounts, zones, last = len(joint.before), joint.zones, joint.open_zones
     kept_reserved, kept_beside = np.empty((len(pairs), accounts, last)), np.empty((len(pairs), accounts, last + 1))
@@ -291,9 +298,10 @@ def joined_rows(before, einsum, joint, incumbents, more):
 
 @compiled()
 def prune_within(order, starts, criteria, slack, keep):
-    """Mark rows, from the best of each group on, unless one that is marked is no worse by more than the factor `slack`.
+    """Mark rows, from the best of each group on, unless a marked row is no worse by more than the factor `slack`.
 
-    Of rows that agree to within that factor at most one is marked, so there are no more than cells in a grid of such steps.
+    Of rows that agree to within that factor at most one is marked. So there are no more of them than cells in a grid of
+    such steps.
     """
     front = np.empty(len(order), np.int64)
     for g in range(len(starts) - 1):

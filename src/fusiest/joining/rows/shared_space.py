@@ -1,4 +1,4 @@
-"""Space in memories that Einsums share: their sizes, and what the tensors of a join take."""
+"""Space in memories that Einsums share: memory sizes, and the bits of a join's tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusiest.spec import Spec, WorkloadInfo, paths_of
 
 
 def memory_sizes(spec: Spec, memories: tuple[str, ...]) -> dict[str, Floats]:
-    """Per Einsum, the size of each memory while it runs."""
+    """The size of each memory while an Einsum runs, per Einsum."""
     sizes: dict[str, Floats] = {}
     for einsum in spec.info.einsums:
         components = {c.name: c for path in sized_paths(spec, einsum) for c in path.components}
@@ -63,7 +63,7 @@ def _several_copies(tensor: str) -> SpecError:
 
 
 def _extents(spec: Spec, einsum: str, tensor: str) -> dict[str, int]:
-    """Per rank of a tensor, how many elements an Einsum touches; of a rank that producers share out, all."""
+    """Elements that an Einsum touches per rank of a tensor; all elements of a rank that producers share out."""
     info = spec.info.einsums[einsum]
     touched = {rank: affine.length(info.bounds) for rank, affine in info.accesses[tensor].ranks.items()}
     for rank, size in [info.shared_out[tensor]] if tensor in info.shared_out else []:
@@ -80,18 +80,19 @@ class TensorCharges:
     bits: Mapping[str, Mapping[tuple[str, str], float]]
     """Of each Einsum, bits per value by memory and tensor: a memory may give results more bits than what is read."""
     extents: Mapping[str, tuple[Mapping[str, int], ...]]
-    """Of a tensor, for each of its users: how many elements it touches per rank."""
+    """Elements that each user of a tensor touches, per rank."""
     lasting_bits: Mapping[tuple[str, str], float]
     """By memory and tensor, bits that are taken throughout in which it can lie: those of a persistent copy or source of it."""
     _known: dict[tuple[str, str, tuple[str, ...], bool], float] = field(default_factory=dict, repr=False, compare=False)
     """Bits in ranks that are not stepped."""
 
     def alone(self, einsum: str, compatibility: Compatibility, rows: Rows) -> Floats:
-        """Bits that pmappings of an Einsum need in each memory at least, with whatever they are joined (rows × memories).
+        """Bits that an Einsum's pmappings need in each memory, whatever they are joined with (rows × memories).
 
-        What is exchanged is in its memory while the Einsum runs, whoever is charged for it: as much as the Einsum itself touches.
-        So it is the same for Einsums that differ only by names, whose other users may touch more. (Only of copies one is charged for
-        all, and what is persistent or held further in is left out.)
+        An exchanged tensor is in its memory while the Einsum runs, whichever Einsum is charged for it. It counts at the
+        size that this Einsum touches, so Einsums that differ only by names have the same result, although other users
+        may touch more. Copies, of which one is charged for all, persistent tensors, and tensors held further in are
+        left out.
         """
         space: Floats = rows.persistent + rows.bits.sum(axis=2)
         column = {v: i for i, v in enumerate(compatibility.loops)}
@@ -109,12 +110,15 @@ class TensorCharges:
         return tuple(self.bits[einsum].get((memory, tensor), 0.0) for memory in self.memories)
 
     def of(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
-        """What a join is to be charged for shared tensors."""
+        """Charges of a join for shared tensors."""
         yield from self._exchanged(joint, accounts, rows)
         yield from self._further(joint, accounts, rows)
 
     def _exchanged(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
-        """Tensors that begin to be exchanged. Of copies in one memory the largest counts, less what is charged already."""
+        """Charges for tensors that begin to be exchanged.
+
+        Of copies in one memory the largest counts, less the bits charged already.
+        """
         groups: dict[frozenset[str] | str, list[Exchanged]] = {}
         for e in joint.exchanged:
             if e.memory in self.memories:
@@ -139,7 +143,7 @@ class TensorCharges:
             yield Charge(accounts.of(new.memory), new.zones, bits - before)
 
     def _exchanged_bits(self, e: Exchanged, rows: Rows) -> Floats:
-        """Of a tensor's tile that is exchanged, in each row: the largest of all users', where they are not stepped alike."""
+        """Bits of an exchanged tensor's tile in each row; where users touch different extents, the largest tile."""
         stepped = tuple(stepping.rank for stepping, _ in e.columns)
         size: Floats = np.full(len(rows), self._unstepped(e.memory, e.tensor, stepped, e.zones == PERSISTENT))
         for stepping, column in e.columns:
@@ -159,7 +163,7 @@ class TensorCharges:
         return self._known[key]
 
     def _further(self, joint: Joint, accounts: Ledger, rows: Rows) -> Iterator[Charge]:
-        """Further holders: what the Einsum needs more than the largest of those before it."""
+        """Charges for further storage nodes: the bits that the Einsum needs beyond the largest earlier user."""
         for h in joint.shared_holders:
             if h.place.memory in self.memories:
                 before = self._largest(h.before, h.place, rows)

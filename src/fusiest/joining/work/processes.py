@@ -1,8 +1,9 @@
-"""Several processes that join together.
+"""Worker processes that join together.
 
-A helper is a fork of this process, made in the middle of a search, when there is enough to do. From there on it goes through
-the same search, step by step: a search depends on nothing but its problem. Only the work of each level is shared out, in
-pieces: whoever is free takes the next. Then all tell each other what they have joined, and go on with the same partial mappings.
+A helper is a fork of this process, made in the middle of a search, when there is enough to do. From there on it goes
+through the same search, step by step, because a search depends on nothing but its problem. Only the joins of each level
+are shared out, in pieces: a process that is free takes the next piece. Then all processes exchange the joined rows, and
+go on with the same partial mappings.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from typing import NamedTuple
 from fusiest.base import interrupt
 
 MOST_PROCESSES = 4
-"""What is not shared out all of them do: more hardly help."""
+"""Most processes of a search: work that is not shared out is done by each of them, so more hardly help."""
 WORTH_SECONDS = 0.1
-"""After so long in joins, it is likely that much is left to do."""
+"""Seconds in joins after which the search forks: much is then likely left to do."""
 _SECONDS_BETWEEN_CHECKS = 0.02
 _TOKEN = 4
-"""Bytes."""
+"""Bytes of a piece's number in a pipe."""
 _NO_MORE = (1 << 8 * _TOKEN) - 1
 Check = Callable[[], None]
-"""Called often; raises to stop a pass."""
+"""A function that is called often and raises to stop a pass."""
 
 
 class _Helper(NamedTuple):
@@ -40,28 +41,28 @@ class _Helper(NamedTuple):
 
 
 class Crew:
-    """This process and its helpers, if any; or a helper's view of that."""
+    """This process and its helpers; in a helper, its view of them."""
 
     def __init__(self, processes: int, has_room: Callable[[int], bool]) -> None:
         self.processes, self.has_room = processes, has_room
         self.helpers: list[_Helper] = []
         self.number = 0
-        """Of this process among all; 0 is the leader."""
+        """Number of this process; 0 is the leader."""
         self.tokens: list[tuple[int, int]] = []
-        """For each a pipe with the numbers of pieces that nobody has taken: the ends to read from and to write to."""
+        """Per process, a pipe with the numbers of pieces that are not taken: its ends to read from and to write to."""
         self.leader: tuple[int, Connection] | None = None
-        """In a helper: who began."""
+        """Process id of the leader and the connection to it; None in the leader."""
         self.busy = 0.0
         """Seconds in joins so far."""
 
     @property
     def size(self) -> int:
-        """How many are at work."""
+        """Number of processes at work."""
         return len(self.tokens) or 1
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:
-        """A level's joins. Before them helpers may be made, or let go, if memory runs short."""
+        """Run a level's joins in this block. On entry, helpers may be forked, or dismissed if memory runs short."""
         if self.helpers and not self.has_room(self.processes):
             self.dismiss()
         elif self.size == 1 and self.busy > WORTH_SECONDS and can_fork() and self.has_room(2 * self.processes):
@@ -71,9 +72,11 @@ class Crew:
         self.busy += time.perf_counter() - begin
 
     def share_out(self, owners: Sequence[int]) -> Iterator[int]:
-        """Numbers of pieces for this process to do: each goes to one of all. `owners`: of each piece, whose it is at first.
+        """Numbers of the pieces for this process: each piece goes to one process.
 
-        Who has done all his own goes on with those of others.
+        `owners`: the process that each piece is first meant for.
+
+        A process that has done all its own pieces goes on with those of others.
         """
         if self.leader is None:
             for owner, (_, sink) in enumerate(self.tokens):
@@ -84,9 +87,9 @@ class Crew:
                 yield number
 
     def exchange(self, head: bytes, message: bytes, check: Check) -> list[bytes]:
-        """The messages of all others. `head` is the same for all, unless something is wrong.
+        """Exchange messages with all other processes. `head` is the same for all, unless something is wrong.
 
-        If so, or if a helper is gone, the leader goes on alone, with what messages there are.
+        If a head differs or a helper is gone, the leader goes on alone with the messages it has.
         """
         if self.leader is not None:
             return _told_and_heard(self.leader[1], head, message)
@@ -106,7 +109,7 @@ class Crew:
         return messages
 
     def dismiss(self) -> None:
-        """End all helpers, whatever they are at."""
+        """End all helpers, whatever they are doing."""
         for pid, line in self.helpers:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -118,7 +121,7 @@ class Crew:
         self.helpers, self.tokens, self.processes = [], [], 1
 
     def _fork(self) -> None:
-        """Make helpers."""
+        """Fork the helpers."""
         self.tokens = [os.pipe() for _ in range(min(self.processes, MOST_PROCESSES))]
         parent = os.getpid()
         try:
@@ -141,7 +144,7 @@ class Crew:
 
 
 def _read(source: int) -> bytes:
-    """The next token. If the leader is gone, a helper ends here."""
+    """Read the next token. If the leader is gone, a helper ends here."""
     token = os.read(source, _TOKEN)
     if not token:
         os._exit(1)
@@ -149,7 +152,7 @@ def _read(source: int) -> bytes:
 
 
 def _told_and_heard(line: Connection, head: bytes, message: bytes) -> list[bytes]:
-    """A helper's part of an exchange."""
+    """Run a helper's part of an exchange."""
     try:
         line.send_bytes(head)
         line.send_bytes(message)
@@ -160,7 +163,7 @@ def _told_and_heard(line: Connection, head: bytes, message: bytes) -> list[bytes
 
 
 def can_fork() -> bool:
-    """Whether a fork of this process can go on as this one does: what other threads are at would be lost."""
+    """Whether a fork of this process can go on as this one does: work of other threads would be lost."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
@@ -169,9 +172,9 @@ _CREW: ContextVar[Crew | None] = ContextVar("crew", default=None)
 
 @contextlib.contextmanager
 def together(processes: int, has_room: Callable[[int], bool]) -> Iterator[None]:
-    """A block in which levels are joined by several processes, where that pays. Helpers never leave it.
+    """Join levels in several processes within this block, where that pays. Helpers never leave the block.
 
-    `has_room`: whether so many processes like this one have room in memory.
+    `has_room`: whether this many processes like this one fit into memory.
     """
     crew = Crew(processes, has_room) if processes > 1 else None
     token = _CREW.set(crew)
@@ -186,7 +189,7 @@ def together(processes: int, has_room: Callable[[int], bool]) -> Iterator[None]:
 
 
 def current() -> Crew | None:
-    """Who joins here, if it is not this process alone."""
+    """The crew that joins here, if this process is not alone."""
     return _CREW.get()
 
 

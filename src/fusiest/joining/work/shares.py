@@ -1,6 +1,6 @@
-"""The joins of a level, shared out to all processes that are at work (`crew`), and what each has joined, as bytes.
+"""The joins of a level, shared out to all processes at work (`Crew`), and the rows that each has joined, as bytes.
 
-Many parts have few rows, so that an array for each of their columns would cost more than what is in it.
+Many parts have few rows, so that an array for each of their columns would cost more than its contents.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from fusiest.joining.work.processes import Check, Crew, current
 from fusiest.pmapping import Ints
 
 _PIECES = 64
+"""Number of pieces into which a level's joins are divided, about."""
 _WORTH_SHARING = 8
-"""Groups."""
+"""Least number of groups that is worth sharing out."""
 _WORTH_SHARING_ROWS, _ROWS_OF_A_SET = 20_000, 300
 """Rows to be pruned; a set takes as long as so many."""
 
@@ -38,33 +39,35 @@ class LevelJoin(Protocol):
     """One Einsum, to be joined to groups of partial mappings."""
 
     parts: list[JoinedPart]
-    """What has been joined."""
+    """The joined rows so far."""
     compatible: int
-    """Pairs of rows in the groups that were brought together."""
+    """Pairs of rows in compatible groups."""
     pairs: int
-    """Those that fit and can lead to something better."""
+    """Pairs of rows that match, fit the memories and may lead to a better mapping."""
 
     @property
     def count(self) -> int:
-        """Of groups that it is to be joined to."""
+        """Number of groups that the Einsum is to be joined to."""
 
     def run(self, number: int, cut: Cut) -> None:
-        """Join to the group of this number those of the Einsum that are in this cut."""
+        """Join the Einsum's groups of this cut to the group with this number."""
 
 
 class Cut(NamedTuple):
-    """Of an Einsum's groups, one in so many."""
+    """A share of an Einsum's groups: those whose number is `number` modulo `of`."""
 
     number: int = 0
     of: int = 1
 
 
 class _JoinPiece(NamedTuple):
-    """Groups of a join, and of the groups that can be joined to them, which."""
+    """A piece of a join's work."""
 
     join: LevelJoin
     numbers: range
+    """Groups of partial mappings."""
     cut: Cut
+    """The Einsum's groups to join to them."""
 
     def run(self) -> None:
         for number in self.numbers:
@@ -72,9 +75,9 @@ class _JoinPiece(NamedTuple):
 
 
 def run_joins(joins: Sequence[LevelJoin], fingerprint: Callable[[], bytes], check: Check) -> None:
-    """All joins of a level, by all processes at work.
+    """Run all joins of a level, on all processes at work. A small level is joined by each process itself.
 
-    Too little to be shared out is done by each of them. `fingerprint`: of what is joined to, the same in all of them.
+    `fingerprint`: of the partial mappings before the level, equal in all processes.
     """
     crew, total = current(), sum(join.count for join in joins)
     if crew is None:
@@ -112,9 +115,9 @@ def _run_shared(
 
 
 def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_JoinPiece]:
-    """About as many as it takes to keep all busy to the end.
+    """Divide the joins into enough pieces to keep all processes busy to the end.
 
-    Each process begins with its own part of each Einsum's groups: what it has worked out for them, it will need again.
+    Each process begins with its own part of each Einsum's groups, as it can reuse its results for them in later levels.
     """
     size, cuts = -(-total // _PIECES), processes * -(-_PIECES // (4 * total))
     return [
@@ -126,7 +129,7 @@ def _pieces(joins: Sequence[LevelJoin], total: int, processes: int) -> list[_Joi
 
 
 def shared_kept(sizes: Sequence[int], choose: Callable[[int], Ints], check: Check) -> list[Ints]:
-    """Which rows are kept of each of many sets, worked out by all processes at work. `sizes`: of the sets, in rows."""
+    """Choose the rows to keep of each of many sets, on all processes at work. `sizes`: rows of each set."""
     crew, count = current(), len(sizes)
     if crew is None or crew.size == 1 or sum(sizes) + _ROWS_OF_A_SET * count < _WORTH_SHARING_ROWS:
         return [choose(number) for number in range(count)]
@@ -142,17 +145,17 @@ def shared_kept(sizes: Sequence[int], choose: Callable[[int], Ints], check: Chec
 
 
 class Parcel(NamedTuple):
-    """What one process has joined of a level."""
+    """The rows that one process has joined on a level."""
 
     pieces: list[int]
-    """Of the level's work, by number."""
+    """Numbers of the pieces that it did."""
     counts: list[tuple[int, int]]
-    """Of each join of the level: pairs of rows in the groups that were brought together, and those that fit."""
+    """Compatible and fitting pairs of rows, for each join of the level."""
     parts: list[list[JoinedPart]]
-    """Of each join of the level."""
+    """Joined rows, for each join of the level."""
 
     def to_bytes(self) -> bytes:
-        """All of it, for other processes."""
+        """Pack it for other processes."""
         parts = [part for join_parts in self.parts for part in join_parts]
         number: dict[OpenCompatibility, int] = {}
         indices = [number.setdefault(part.compatibility, len(number)) for part in parts]
@@ -164,7 +167,7 @@ class Parcel(NamedTuple):
 
 
 def opened(parcel: bytes) -> Parcel:
-    """What another process has joined: a fork of this one, or this one is a fork of it."""
+    """Unpack the parcel of another process, which is a fork of this one or from which this one was forked."""
     pieces, counts, lengths, compatibilities, indices, numbers, columns = pickle.loads(parcel)
     unpacked = _unpacked(numbers[:, 4:], columns)
     pairings = (Pairing(*row) for row in numbers[:, :4].tolist())
@@ -173,7 +176,7 @@ def opened(parcel: bytes) -> Parcel:
 
 
 def _shape(rows: PartialRows) -> tuple[int, ...]:
-    """Rows, tiles, accounts, zones, and space that is not consolidated."""
+    """Numbers of rows, tiles, accounts, fusion levels, and columns of space that is not consolidated."""
     return len(rows), rows.tiles.shape[1], rows.reserved.shape[1], rows.reserved.shape[2], rows.apart.shape[1]
 
 

@@ -63,7 +63,7 @@ def _provenance(provenance: Provenance) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """A define as JSON has it: from Python it may be anything that a template can use."""
+    """A define as a JSON value: from Python it may be anything that a template can use."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,7 +77,7 @@ def _options(result: Result) -> dict[str, object]:
 
 
 def _area(spec: Spec) -> dict[str, object]:
-    """Of all instances; the area is null if no component says."""
+    """Area and leakage power of all instances; the area is null if no component has one."""
     areas, leaks = area_by_component(spec), leak_power_by_component(spec)
     return {
         "area": sum(areas.values()) or None,
@@ -88,7 +88,7 @@ def _area(spec: Spec) -> dict[str, object]:
 
 
 def spec_and_hash(spec: Spec) -> tuple[str, str]:
-    """What was mapped, as text, and the SHA-256 of that."""
+    """The mapped spec as text, and the SHA-256 of the text."""
     text = dump(dataclasses.replace(spec, mapping=None))
     return text, hashlib.sha256(text.encode()).hexdigest()
 

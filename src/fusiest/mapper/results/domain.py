@@ -1,4 +1,7 @@
-"""What an optimum is over. "Proven" means little to a reader who does not know which mappings were looked at."""
+"""The domain of an optimum: the mappings among which it is the best.
+
+A proof means little to a reader who does not know it.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,14 @@ class WindowsSeen(NamedTuple):
 
     optimal: bool = True
     plans_left: int = 0
+    """Plans of that domain that were not searched."""
 
 
 ALL_SEEN = WindowsSeen()
 
 
 def domain(spec: Spec, options: Options, orders: str, seen: WindowsSeen = ALL_SEEN) -> list[str]:
-    """The mappings among which the best ones were looked for, in a few phrases. `orders`: of Einsums, as searched."""
+    """The mappings among which the best ones were searched, in a few phrases. `orders`: of Einsums, as searched."""
     flow = spec.dataflow.depth_first if spec.dataflow is not None else None
     if flow is not None:
         stacks = "one stack of all Einsums" if flow.stacks == "one" else "stacks and single Einsums in the order given"
@@ -72,7 +76,7 @@ def _fused_loops(options: Options) -> Iterator[str]:
 
 
 def _windows(spec: Spec, options: Options, seen: WindowsSeen) -> Iterator[str]:
-    """What of windows, where Einsums read through halos."""
+    """The windows in the domain, where Einsums read through halos."""
     if not has_halos(spec):
         return
     if options.windows == "none":

@@ -9,27 +9,27 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.spec import Spec
 
 GIVEN = "given"
-"""In place of a mapper: nothing was searched, the mapping was given."""
+"""Name in place of a mapper where the mapping was given, not searched."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a result file says of itself beside its figures."""
+    """The origin of a result, as its file has it."""
 
     version: str = ""
-    """fusiest's."""
+    """Version of fusiest."""
     created: str = ""
-    """When, as ISO 8601 has it, in UTC."""
+    """Moment of writing, in ISO 8601 and UTC."""
     files: tuple[str, ...] = ()
     defines: FrozenDict[str, object] = field(default_factory=FrozenDict)
     command: tuple[str, ...] = ()
     """The command line, if there was one."""
     mapper: str = "fusiest"
-    """Or a baseline, or `given`."""
+    """The mapper, a baseline, or `given`."""
 
 
 def made_now(spec: Spec, mapper: str = "fusiest", command: tuple[str, ...] = ()) -> Provenance:
-    """Of something that this program makes from a spec now."""
+    """The provenance of a result that this program makes from a spec now."""
     from fusiest import __version__
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

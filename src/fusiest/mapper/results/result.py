@@ -1,4 +1,4 @@
-"""What the mapper returns: mappings with their costs, whether they are proven optimal, and how the search went."""
+"""The result of the mapper: mappings with their costs, whether they are proven optimal, and how the search went."""
 
 from __future__ import annotations
 
@@ -70,56 +70,62 @@ def _costs(mapping: Mapping) -> str:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """One join: how many Einsums are then finished; pairs of compatible groups that may still lead to something better;
-    those whose tiles match, that fit the memories and may do so themselves; what no other dominates, in how many groups."""
+    """Counts of one join."""
 
     finished: int
+    """Einsums joined so far."""
     compatible: int
+    """Pairs of rows in compatible groups that may still lead to a better mapping."""
     pairs: int
+    """Pairs with equal tiles that fit the memories and may lead to a better mapping."""
     kept: int
+    """Rows left after pruning."""
     forms: int
+    """Compatibilities of these rows."""
 
 
 @dataclass(frozen=True)
 class Improvement:
-    """A baseline found a better mapping after so many evaluations."""
+    """A better mapping that a baseline found."""
 
     evaluations: float
+    """Evaluations until then."""
     energy: float
     latency: float
 
 
 @dataclass
 class Stats:
-    """What a search took: seconds, bytes, and how many pmappings and partial mappings there were."""
+    """Effort of a search: seconds, bytes, and numbers of pmappings and partial mappings."""
 
     wall_seconds: float = 0.0
+    """Elapsed time."""
     exploring_seconds: float = 0.0
-    """Of these, for the tables of pmappings."""
+    """Part of the elapsed time that the tables of pmappings took."""
     cpu_seconds: float = 0.0
     peak_rss_bytes: int = 0
     pmappings: dict[str, int] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
-    """Per Einsum, how many compatibilities its pmappings have: only those of one compete with each other."""
+    """Number of compatibilities of each Einsum's pmappings: only pmappings of one compete with each other."""
     joined: list[int] = field(default_factory=list)
     funnel: list[FunnelStep] = field(default_factory=list)
     orders: str = "all"
     plans_left: int = 0
-    """Plans of windows that were not gone through, of those that promise something."""
+    """Plans of windows that may be better but were not searched."""
     most_survivors: int = 0
-    """Partial mappings that survived a join: the most, over all passes."""
+    """Most partial mappings that survived a join, over all passes."""
     evaluations: float | None = None
-    """Of a baseline: pmappings that it was charged for."""
+    """Evaluations that a baseline was charged for; None for other mappers."""
     history: list[Improvement] = field(default_factory=list)
-    """Of a baseline: each mapping that was better than all before it."""
+    """Improvements of a baseline, in order."""
 
 
 @dataclass
 class Result:
-    """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds what was missed.
+    """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds the loss.
 
-    For every mapping there is one of these of which 1 - `gap` times every cost asked for is not more.
+    For every possible mapping, some reported mapping costs at most 1 / (1 - `gap`) times as much in every objective.
     """
 
     spec: Spec
@@ -129,7 +135,7 @@ class Result:
     gap: float
     stats: Stats
     stopped: Stop | None = None
-    """What ended the search before it was done."""
+    """What ended the search early, if anything."""
     options: Options = field(default_factory=Options)
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -138,7 +144,7 @@ class Result:
             self.provenance = made_now(self.spec)
 
     def __repr__(self) -> str:
-        """In one line.
+        """One line with the proof and the costs of the best mapping.
 
         >>> from fusiest import load, map
         >>> map(load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64), "energy")
@@ -155,7 +161,7 @@ class Result:
 
     @property
     def proof(self) -> str:
-        """What is known about better mappings, in words."""
+        """The claim about better mappings, in words."""
         if not self.searched:
             return "given, not searched for"
         if self.optimal:
@@ -179,12 +185,12 @@ class Result:
 
     @property
     def area(self) -> float | None:
-        """Square metres of the architecture, all instances; None if no component says how large it is."""
+        """Area of the architecture in square metres, all instances; None if no component has one."""
         return sum(area_by_component(self.spec).values()) or None
 
     @property
     def domain(self) -> list[str]:
-        """The mappings among which the best ones were looked for, in phrases: what the optimum is over."""
+        """The mappings among which the best ones were searched, in phrases: the domain of the optimum."""
         from fusiest.mapper.results.domain import WindowsSeen, domain
 
         seen = WindowsSeen(self.optimal, self.stats.plans_left)
@@ -192,14 +198,14 @@ class Result:
 
     @property
     def advice(self) -> list[str]:
-        """What may be worth trying beyond that."""
+        """Notes on what may be worth trying beyond the domain."""
         from fusiest.pmapping import search_notes
 
         return list(search_notes(self.spec, self.options.imperfect)) if self.searched else []
 
     @property
     def leak_power(self) -> float:
-        """Watts that the architecture leaks, all instances, none of them gated off."""
+        """Leakage power of the architecture in watts, all instances, none of them gated off."""
         return sum(leak_power_by_component(self.spec).values())
 
     @property

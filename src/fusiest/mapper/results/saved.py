@@ -1,4 +1,7 @@
-"""Results read back from their files. What a file says is checked: figures that the model does not confirm are not shown."""
+"""Results read back from their files.
+
+Costs in a file are checked: if the model does not confirm them, that is an error.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,11 @@ def result_of(file: str, document: dict[str, Any]) -> Result:
 
 
 class Chosen(NamedTuple):
-    """A result with one of its mappings only, and how many it has."""
+    """A result with one of its mappings only."""
 
     result: Result
     of: int
+    """Number of mappings in the file."""
 
 
 def load_any(path: str | Path) -> Result:
@@ -111,7 +115,7 @@ def given_mapping(spec: Spec, evaluation: Evaluation, provenance: Provenance) ->
 
 
 def mappings_on(spec: Spec, document: dict[str, Any]) -> Iterator[tuple[Mapping, dict[str, float]]]:
-    """The mappings of a result on another spec, one by one: evaluated there, and what they cost where they were found."""
+    """The mappings of a result on another spec, one by one: evaluated there, with their costs where they were found."""
     for saved in list_of("result", document, "mappings"):
         tree = load_texts({"mapping": text_of("result", saved, "mapping")}, {}).mapping
         if tree is None:
@@ -157,7 +161,7 @@ def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
 
 
 def _options(file: str, document: dict[str, Any]) -> Options:
-    """What it says of the options that there are in this version; results of older ones say nothing."""
+    """Options as the file has them; those that it lacks, as in files of older versions, are the defaults."""
     saved = document.get("options")
     names = {f.name for f in dataclasses.fields(Options)} - {"objective"}
     options = {name: value for name, value in saved.items() if name in names} if isinstance(saved, dict) else {}
@@ -188,14 +192,14 @@ def _all_words(value: object) -> tuple[str, ...]:
 
 
 def _value(value: Any) -> object:
-    """As an immutable value."""
+    """Convert a value to an immutable one."""
     if isinstance(value, dict):
         return FrozenDict({str(key): _value(item) for key, item in value.items()})
     return tuple(_value(item) for item in value) if isinstance(value, list) else value
 
 
 def _stats(file: str, saved: object) -> Stats:
-    """How the search went, as far as the file says so in the way that it should."""
+    """Statistics of the search, as far as the file has them in the expected form."""
     stats = Stats()
     if not isinstance(saved, dict):
         return stats

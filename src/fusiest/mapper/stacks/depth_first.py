@@ -1,7 +1,7 @@
-"""Mappings of a depth-first dataflow: layers in stacks, tile by tile, each tile's nests the best that a layer has alone.
+"""Mappings of a depth-first dataflow: layers in stacks, tile by tile, with each layer's own best nests.
 
-Every size of tiles is built, evaluated by the model, and the best kept. A layer's nest in a tile is what the search finds for
-the layer alone, with its feature maps on chip.
+Every size of tiles is built and evaluated by the model, and the best kept. A layer's nest in a tile comes from a search
+for the layer alone, with its feature maps on chip.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from fusiest.pmapping import NoMapping
 from fusiest.spec import Dataflow, DepthFirst, MemoryConstraints, Spec, constrained, part_of
 
 MOST_LAYERS = 12
-"""Of a stack, where the workload may be cut into several."""
+"""Most layers of a stack, where the workload may be cut into several."""
 WEIGHTS: tuple[WeightPlace, ...] = ("resident", "through", "past")
-"""Where weights may be; what comes later is tried if nothing before it fits."""
+"""Places of weights; each is tried if no earlier one fits."""
 
 
 def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result:
@@ -68,6 +68,8 @@ def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result
 
 
 class _StackSearch:
+    """The search for the best stacks."""
+
     def __init__(self, spec: Spec, flow: DepthFirst, options: Options, run: Run, say: Progress) -> None:
         self.spec, self.flow, self.options, self.run, self.say = spec, flow, options, run, say
         self.images = image_variables(spec)
@@ -86,7 +88,7 @@ class _StackSearch:
         return self._stack(names)
 
     def any_stacks(self) -> list[PartMapping]:
-        """The best ways to cut the workload, in the order given, into stacks and single layers."""
+        """Find the best ways to cut the workload, in the order given, into stacks and single layers."""
         names = list(self.spec.info.einsums)
         best: dict[int, list[PartMapping]] = {0: [NO_PART]}
         runs = set(window_runs(self.spec))
@@ -103,7 +105,7 @@ class _StackSearch:
         return best.get(len(names), [])
 
     def _single(self, run: Sequence[str]) -> list[PartMapping]:
-        """A layer on its own, from the outermost memory to the outermost memory."""
+        """Map a layer on its own, from the outermost memory to the outermost memory."""
         part = part_of(self.spec, run)
         everything = MemoryConstraints(memory="outermost", tensors=FrozenDict({"keep": "All"}))
         part = dataclasses.replace(part, arch=constrained(part.require_arch(), Dataflow(memories=(everything,))))
@@ -117,7 +119,7 @@ class _StackSearch:
         return [part_mapping(m, windows=False) for m in mappings]
 
     def _stack(self, run: Sequence[str]) -> list[PartMapping]:
-        """The best tiles of a stack."""
+        """Find the best tiles of a stack."""
         part = part_of(self.spec, run)
         mappings: list[PartMapping] = []
         for plan in plans_of_stack(self.spec, run, self.flow, self.images):
@@ -130,7 +132,7 @@ class _StackSearch:
         return best_parts(mappings)
 
     def _planned(self, part: Spec, plan: StackPlan, memory: str) -> list[PartMapping]:
-        """With weights that stay, if they fit, or else with weights that are fetched for each tile."""
+        """Map a plan with weights that stay, if they fit, else with weights that are fetched for each tile."""
         inside = plan.inside(self.spec)  # whole tiles of these are held, those of others may sink
         for name in plan.einsums:
             held = [t for t in self.spec.info.einsums[name].accesses if t in inside]
@@ -159,7 +161,10 @@ class _StackSearch:
 
 
 def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNest]) -> LoopTree:
-    """The stack's LoopTree: weights that stay, loops over tiles with feature maps above and below, and a branch for each layer."""
+    """Write the stack's LoopTree.
+
+    Weights that stay come first, then loops over tiles with feature maps above and below, then a branch for each layer.
+    """
     inside = plan.inside(spec)
     nodes: list[Node] = list(off_chip(spec, plan.einsums, inside))
     resident = dict(pair for nest in nests for pair in nest.resident)
@@ -180,13 +185,16 @@ def stack_tree(spec: Spec, plan: StackPlan, memory: str, nests: Sequence[LayerNe
 
 
 def _held(plan: StackPlan, index: int, inside: set[str], memory: str) -> list[Storage]:
-    """Feature maps that are held right above a loop. One from outside is last: its space sinks past that loop only then."""
+    """Feature maps that are held right above a loop.
+
+    One from outside is last: its space sinks past that loop only then.
+    """
     held = [t for t, above in plan.above.items() if above == index]
     return [Storage(tensors=(t,), component=memory) for t in sorted(held, key=lambda t: t not in inside)]
 
 
 def _cut_first(plan: StackPlan, einsum: str) -> Iterator[Temporal]:
-    """A first window that is longer than the others is made in pieces of their length."""
+    """Loops that cut a first window that is longer than the others into pieces of their length."""
     for loop in plan.loops:
         tiling = loop.plan.tiling(einsum)
         if tiling.first > tiling.tile:

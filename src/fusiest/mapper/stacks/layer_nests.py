@@ -1,5 +1,6 @@
-"""What a layer of a stack does in one tile: the best nest that the search finds for it alone, with tiles of its feature maps
-in a memory on chip.
+"""Nests of a layer of a stack in one tile: the best that the search finds for the layer alone.
+
+Tiles of its feature maps are in a memory on chip.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from fusiest.spec import architecture as arch
 
 Run = Callable[[Spec, Options], Result]
 WeightPlace: TypeAlias = Literal["resident", "through", "past"]
-"""All weights stay on chip; or they are fetched for each tile, maybe through the memory of the feature maps, or past it."""
+"""Where weights are: on chip throughout; or fetched for each tile, through the memory of the feature maps or past it."""
 
 
 class LayerNest(NamedTuple):
-    """An Einsum's nest in a tile, below the holders of its feature maps and of weights that stay."""
+    """An Einsum's nest in a tile, below the storage nodes of its feature maps and of weights that stay."""
 
     nodes: tuple[Node, ...]
     resident: tuple[tuple[str, str], ...]
@@ -48,12 +49,12 @@ class LayerNests:
 
     @property
     def aims(self) -> Sequence[str]:
-        """What a layer's nest may be best for."""
+        """Objectives by which a layer's nest may be the best."""
         minimized = self.options.minimized
         return OBJECTIVES if minimized.is_product or minimized.is_front else minimized.names
 
     def find(self, einsum: str, extents: Mapping[str, int], memory: str, weights: WeightPlace) -> dict[str, LayerNest]:
-        """The best nests by what they are best for; none if the architecture does not allow it."""
+        """The best nest by each objective; none if the architecture does not allow it."""
         key = einsum, tuple(sorted(extents.items())), memory, weights
         if key not in self._nests:
             self._nests[key] = self._search(einsum, extents, memory, weights)
@@ -141,7 +142,7 @@ def _sets(tensors: Any, out: Sequence[str], backed: Sequence[str]) -> Any:
 
 
 def _below(tree: LoopTree, places: Mapping[str, str], outermost: str) -> tuple[Node, ...]:
-    """The nest without what begins on chip, and without what is held off chip."""
+    """The nest without nodes where tensors begin on chip or are held off chip."""
     nodes: list[Node] = []
     for node in tree.nodes:
         if isinstance(node, Storage):

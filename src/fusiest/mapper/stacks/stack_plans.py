@@ -1,5 +1,6 @@
-"""Stacks of layers that run depth-first: which ranks are rows and columns, the tiles that are tried, and the windows that
-follow from a tile of the last layer in all layers before it.
+"""Stacks of layers that run depth-first: their rows and columns, the tiles to try, and the windows that follow.
+
+Windows follow from a tile of the last layer in all layers before it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fusiest.mapper.windows.window_plans import WindowPlan, window_plan
 from fusiest.spec import DepthFirst, EinsumInfo, Spec
 
 MOST_TILES = 8
-"""Tile sizes that are tried for a rank: of more divisors, so many that are spread evenly over them."""
+"""Most tile sizes to try for a rank; of more divisors, some that are evenly spread."""
 ImageVariables = Mapping[str, tuple[str, ...]]
 
 
@@ -31,21 +32,22 @@ class StackPlan:
     einsums: tuple[str, ...]
     loops: tuple[StackLoop, ...]
     above: Mapping[str, int]
-    """By feature map: the loop that it is held right above; the number of loops, if below all of them."""
+    """By feature map, the loop that it is held right above; the number of loops, if below all of them."""
 
     def inside(self, spec: Spec) -> set[str]:
         """Feature maps that the stack makes for itself."""
         return {spec.info.einsums[name].output for name in self.einsums[:-1]}
 
     def extents(self, einsum: str) -> dict[str, int]:
-        """What an Einsum makes in one iteration of all loops, but for shorter or longer ones at the borders."""
+        """Extents that an Einsum makes in one iteration of all loops, but for shorter or longer ones at the borders."""
         return {loop.plan.variables[einsum]: loop.plan.tiles[einsum].length for loop in self.loops}
 
 
 def image_variables(spec: Spec) -> ImageVariables:
     """By Einsum, the variables of its result that step rows, columns and so on, in the order of the result's ranks.
 
-    Those are variables that read a rank together with another one (`p + r`), and all that step the same rank of the same tensor.
+    These read a rank together with another variable (`p + r`), or step the same rank of the same tensor as such a
+    variable.
     """
     marked = {
         (tensor, rank)
@@ -84,7 +86,10 @@ def features(spec: Spec, images: ImageVariables, einsum: str) -> tuple[str, ...]
 
 
 def plans_of_stack(spec: Spec, run: Sequence[str], flow: DepthFirst, images: ImageVariables) -> Iterator[StackPlan]:
-    """A plan for every size of tiles. Loops whose overlap is made again stand outside of those where it stays."""
+    """A plan for every size of tiles.
+
+    Loops whose overlap is recomputed stand outside of those whose overlap is retained.
+    """
     if not all(images[name] for name in run):
         return
     axes: list[list[StackLoop | None]] = []
@@ -111,7 +116,7 @@ def _loops(spec: Spec, run: Sequence[str], variable: str, retained: bool) -> Ite
 
 
 def spread(values: Sequence[int], most: int) -> list[int]:
-    """So many of the values, evenly over them, with the first and the last.
+    """Choose values that are evenly spread, with the first and the last.
 
     >>> spread([1, 2, 4, 7, 8, 14, 28], 4), spread([1, 3], 4)
     ([1, 4, 8, 28], [1, 3])
@@ -122,7 +127,7 @@ def spread(values: Sequence[int], most: int) -> list[int]:
 
 
 def _overlaps(spec: Spec, run: Sequence[str], plan: WindowPlan, tensor: str) -> bool:
-    """Whether tiles of a feature map have anything in common. One that comes from outside has if a single user's have."""
+    """Whether tiles of a feature map overlap. For one from outside, whether those of a single user do."""
     if tensor in plan.windows:
         return tensor in plan.kept
     users = [spec.info.einsums[name] for name in run if tensor in spec.info.einsums[name].accesses]

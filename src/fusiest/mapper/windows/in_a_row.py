@@ -1,7 +1,7 @@
-"""Runs with windows and parts without, in a row: all ways to cut a workload into them.
+"""Chains with windows and parts without, in a row: all ways to cut a workload into them.
 
-In long workloads, what a part without windows costs is estimated from known mappings, Einsum by Einsum: it costs more by what
-crosses its ends. Only ways that promise something are made: their parts are cut from known mappings, and evaluated.
+In long workloads, the cost of a part without windows is estimated from known mappings, Einsum by Einsum, plus the
+traffic of tensors that cross its ends. Only promising ways are evaluated: their parts are cut from known mappings.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from fusiest.mapper.windows.outside import PlainParts
 from fusiest.pmapping import pareto_rows
 
 PartSpan: TypeAlias = tuple[int, int]
-"""Of Einsums, from one to before another."""
+"""A range of Einsums: the first, and the one after the last."""
 
 
 class PartsRow(NamedTuple):
-    """Parts that follow each other, and about what they cost."""
+    """Parts that follow each other, with estimated costs."""
 
     energy: float
     latency: float
     pieces: tuple[PartSpan | PartMapping, ...]
-    """Those without windows as Einsums alone."""
+    """Mappings of chains with windows; parts without as ranges of Einsums."""
 
     def then(self, other: PartsRow) -> PartsRow:
         """One row after the other."""
@@ -34,11 +34,11 @@ class PartsRow(NamedTuple):
 
 EMPTY_ROW = PartsRow(0.0, 0.0, ())
 IsBeaten: TypeAlias = Callable[[float, float], bool]
-"""Whether something of this energy and latency is no better than what is known."""
+"""A test whether a mapping of this energy and latency is no better than the known ones."""
 
 
 class PartsInARow:
-    """What is known of runs with windows, and of what is before, between and after them."""
+    """Mappings of chains with windows, and of parts before, between and after them."""
 
     def __init__(self, count: int, plain: PlainParts) -> None:
         """`count`: of Einsums."""
@@ -48,7 +48,7 @@ class PartsInARow:
         self._from: dict[int, list[PartsRow]] = {}
 
     def add(self, span: PartSpan, parts: Sequence[PartMapping]) -> list[PartMapping]:
-        """Note what was found for a run; what is new of it."""
+        """Note mappings of a chain; returns the new ones that no other dominates."""
         old = self.windowed.get(span, [])
         self.windowed[span] = best_parts([*old, *parts])
         new = [part for part in self.windowed[span] if part not in old]
@@ -59,12 +59,12 @@ class PartsInARow:
     # --- as searched --------------------------------------------------------------------------------------------------
 
     def between_plain(self, span: PartSpan, parts: Sequence[PartMapping]) -> list[PartMapping]:
-        """Whole mappings with a run, and without other windows."""
+        """Whole mappings with these mappings of a chain, and without other windows."""
         before, after = self.plain.between(0, span[0]), self.plain.between(span[1], self.count)
         return [in_a_row(in_a_row(a, b), c) for a in before for b in parts for c in after]
 
     def wholes(self) -> list[PartMapping]:
-        """The best ways to put all in a row, each part without windows as it is best."""
+        """The best ways to put all Einsums in a row, each part without windows at its best."""
         starts = {0, *(end for _, end in self.windowed)}
         ends = {self.count, *(start for start, _ in self.windowed)}
         best: dict[int, list[PartMapping]] = {0: [NO_PART]}
@@ -110,7 +110,7 @@ class PartsInARow:
         return _best_rows([a.then(_as_row(b)).then(c) for a in to for b in parts for c in since])
 
     def made(self, rows: Iterable[PartsRow], is_beaten: IsBeaten) -> Iterator[PartMapping]:
-        """Those that promise something, as mappings of parts that are evaluated."""
+        """Evaluate the rows that are not beaten, as mappings of parts."""
         for row in rows:
             if is_beaten(row.energy, row.latency):
                 continue

@@ -1,6 +1,7 @@
-"""The loops that a run of Einsums can share with nothing else in common: which there are, what windows they make, what they take.
+"""Plans of interleaving: one to three loops that a chain of Einsums shares, with nothing else in common.
 
-A plan says which ranks of the run's result one to three loops step, in which tiles, and where among them exchanged tensors are held.
+A plan says which ranks of the chain's result the loops step, in which tiles, and where among them exchanged tensors are
+held.
 """
 
 from __future__ import annotations
@@ -23,24 +24,28 @@ from fusiest.spec import EinsumInfo, Spec
 
 MOST_LOOPS = 3
 MOST_DEEP_PLANS = 2_000
-"""With three loops over variables of a run; where there are more, there are no more than two loops."""
+"""Most plans with three loops over the same variables of a chain; with more, only one and two loops are searched."""
 MOST_WAYS = 10_000
-"""Plans over the same ranks in one order; where there are more, none of these are looked at."""
+"""Most plans over the same ranks in one order; with more, none of these are searched."""
 
 
 @dataclass(frozen=True)
 class TurnPlan:
-    """The loops that a run shares, outermost first, and how many of them stand above each tensor that it exchanges."""
+    """A plan of interleaving."""
 
     einsums: tuple[str, ...]
     loops: tuple[WindowPlan, ...]
+    """The loops that the chain shares, outermost first."""
     levels: FrozenDict[str, int]
+    """Number of these loops above each exchanged tensor."""
     _held: list[Floats] = field(default_factory=list, compare=False, repr=False)
-    """`held_bits`, once they are known."""
+    """The result of `held_bits`, once it is known."""
 
     def common_loops(self, spec: Spec) -> Ints:
-        """Einsums × Einsums: in how many of the loops they take turns. Above a tensor that is exchanged, and on as long as
-        windows of it are made."""
+        """Einsums × Einsums: number of the loops in which two of them are interleaved.
+
+        These are the loops above a tensor that is exchanged, and the next ones in as long as they make windows of it.
+        """
         count = len(self.einsums)
         cuts = np.zeros(max(count - 1, 0), np.int64)
         for i, name in enumerate(self.einsums[:-1]):
@@ -55,8 +60,10 @@ class TurnPlan:
         return common
 
     def held_bits(self, spec: Spec) -> Floats:
-        """What exchanged tensors take at least while each Einsum runs: the windows of those that it uses, and of those that are
-        kept in a loop in which it takes turns. Below the first loop that makes windows of a kept tensor, it is there whole.
+        """Least bits of exchanged tensors while each Einsum runs.
+
+        These are the windows of tensors that it uses, and of those that are retained in a loop in which it is
+        interleaved. Below the first loop that makes windows of a retained tensor, the tensor is there whole.
         """
         if not self._held:
             self._held.append(self._held_bits(spec))
@@ -79,7 +86,7 @@ class TurnPlan:
         return bits
 
     def least_bits(self, spec: Spec) -> float:
-        """The most of that."""
+        """The most of `held_bits` over all Einsums."""
         return float(self.held_bits(spec).max())
 
     def rows(self, einsum: EinsumInfo) -> float:
@@ -88,14 +95,16 @@ class TurnPlan:
 
 
 class TurnLimits(NamedTuple):
-    """Which plans are asked for: with so many loops at most, and with tiles that need not divide."""
+    """Limits on plans."""
 
     loops: int = MOST_LOOPS
+    """Most loops."""
     imperfect: bool = False
+    """Whether tiles need not divide."""
 
 
 def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
-    """Whether Einsums of a run could be fused over anything but rows and columns of its result, or only some of them over rows."""
+    """Whether Einsums of a chain could share other loops: over other variables, or some of them alone over rows."""
     leader = spec.info.einsums[run[-1]]
     rows = leader.accesses[leader.output].fully_relevant
     plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
@@ -111,7 +120,7 @@ def other_common_variables(spec: Spec, run: Sequence[str]) -> bool:
 
 
 def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterator[tuple[str, ...]]:
-    """The variables of the result that the loops of a run step, fewer first; those that differ by names alone, once."""
+    """The variables of the result that the loops of a chain step, fewer first; those that differ by names alone, once."""
     leader = spec.info.einsums[run[-1]]
     rows = sorted(leader.accesses[leader.output].fully_relevant)
     plans = [plan for v in rows if (plan := window_plan(spec, run, v, 1, frozenset())) is not None]
@@ -125,27 +134,27 @@ def turn_variables(spec: Spec, run: Sequence[str], forms: WindowForms) -> Iterat
 
 
 class TurnWays(NamedTuple):
-    """Plans of a run whose loops step these variables of its result, outermost first, in some of these tiles."""
+    """Plans of a chain whose loops step these variables of its result, outermost first."""
 
     variables: tuple[str, ...]
     tiles: tuple[tuple[int, ...], ...]
-    """Per variable, all sizes."""
+    """All tile sizes of each variable."""
     plans: int
-    """How many: with all that exchanged tensors may do; also those that make no windows."""
+    """Number of plans, with every place of exchanged tensors; plans without windows are counted, too."""
 
     @property
     def are_few(self) -> bool:
-        """Whether they are looked at."""
+        """Whether they are few enough to be searched."""
         return self.plans <= (MOST_DEEP_PLANS if len(self.variables) > 2 else MOST_WAYS)
 
     @property
     def are_asked_for(self) -> bool:
-        """Whether leaving them out leaves a hole: with three loops, they are looked at where that takes little."""
+        """Whether the domain includes them: plans with three loops are searched only where that takes little."""
         return len(self.variables) <= 2
 
 
 def turn_ways(spec: Spec, run: Sequence[str], forms: WindowForms, limits: TurnLimits) -> Iterator[TurnWays]:
-    """All choices of variables for the loops of a run, fewer first."""
+    """All choices of variables for the loops of a chain, fewer first."""
     leader = spec.info.einsums[run[-1]]
     for chosen in turn_variables(spec, run, forms):
         if len(chosen) <= limits.loops:
@@ -156,7 +165,10 @@ def turn_ways(spec: Spec, run: Sequence[str], forms: WindowForms, limits: TurnLi
 
 
 def turn_plans(spec: Spec, run: Sequence[str], ways: TurnWays) -> Iterator[TurnPlan]:
-    """All plans of a run over given variables in which some loop makes windows: the search without them has all others."""
+    """All plans of a chain over given variables in which some loop makes windows.
+
+    Other plans need no search with windows.
+    """
     planned = functools.cache(functools.partial(window_plan, spec, run))
     inner = [spec.info.einsums[name].output for name in run[:-1]]
     for tiles in itertools.product(*ways.tiles):
@@ -185,28 +197,28 @@ class LazyPlans:
 
 @dataclass(frozen=True)
 class KnownTurns:
-    """What searches of designs that differ by throughputs alone have in common; they add to it."""
+    """Results shared by searches of designs that differ by throughputs alone; the searches add to them."""
 
     rows: dict[object, TurnRows] = field(default_factory=dict)
     """Tables."""
     ways: dict[object, list[TurnWays]] = field(default_factory=dict)
     plans: dict[object, LazyPlans] = field(default_factory=dict)
     bits: dict[TurnPlan, list[float] | None] = field(default_factory=dict)
-    """By plan, what exchanged tensors take while each Einsum runs; None if it is wrong."""
+    """By plan, the bits of exchanged tensors while each Einsum runs; None if the plan is wrong."""
     rates: frozenset[str] = frozenset()
-    """Memories of which other throughputs will be asked for."""
+    """Memories whose throughputs differ between the designs."""
     tables: dict[object, Table] = field(default_factory=dict)
-    """Of Einsums beside runs, for all throughputs of these memories."""
+    """Tables of Einsums beside chains, for all throughputs of these memories."""
 
     def ways_of(self, spec: Spec, run: tuple[str, ...], forms: WindowForms, limits: TurnLimits) -> list[TurnWays]:
-        """All choices of variables for the loops of a run."""
+        """All choices of variables for the loops of a chain."""
         key = run, limits
         if key not in self.ways:
             self.ways[key] = list(turn_ways(spec, run, forms, limits))
         return self.ways[key]
 
     def plans_of(self, spec: Spec, run: tuple[str, ...], ways: TurnWays) -> LazyPlans:
-        """All plans of a run over given variables."""
+        """All plans of a chain over given variables."""
         key = run, ways
         if key not in self.plans:
             self.plans[key] = LazyPlans(turn_plans(spec, run, ways))
@@ -230,7 +242,7 @@ def _turn_plan(
 
 
 def makes_again(plan: TurnPlan) -> bool:
-    """Whether rows are made more than once."""
+    """Whether a plan recomputes rows."""
     return any(
         line.length > line.step and plan.levels[tensor] > k
         for k, loop in enumerate(plan.loops)

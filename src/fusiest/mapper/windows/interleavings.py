@@ -1,8 +1,8 @@
-"""Runs of Einsums that share one to three loops which make windows, and nothing else: searched exactly.
+"""Interleaved chains of Einsums that share one to three windowed loops, and nothing else: searched exactly.
 
-For each choice of these loops and of where exchanged tensors stand among them, each Einsum has a table of all that it can do below them
-(`pmapping/window_nests`). What others see of its space adds up; the rest is there in its own turn alone. So tables are
-combined one by one, and what is worse in everything goes.
+For each plan, each Einsum has a table of its pmappings below the shared loops (`pmapping/interleaved`). The parts of
+its space that others see add up; the rest is there only while it runs. So tables are combined one by one, and dominated
+rows are dropped.
 """
 
 from __future__ import annotations
@@ -51,48 +51,48 @@ from fusiest.pmapping import (
 from fusiest.spec import Memory, Spec, flatten, paths_of
 
 MOST_CANDIDATES = 200_000
-"""Of one Einsum below given loops; more are left to plans as specs."""
+"""Most candidates of one Einsum below given loops; with more, the plan is left to be tried as a spec."""
 MOST_IN_ALL = 4_000_000
-"""Of all that are looked at."""
+"""Most candidates of all searches together."""
 MOST_PLANS = 400
-"""The same, of those for which there is room."""
+"""Most plans that are searched, of those for which there is room."""
 MOST_LOOKED_AT = 10_000
-"""Plans of which it is asked whether there is: of each run an equal share, but no less than the next number."""
+"""Most plans that are tested for room: an equal share for each chain, but no less than the next number."""
 LEAST_SHARE = 100
 MOST_ROWS = 2_000_000
-"""Combinations of two tables."""
+"""Most combinations of two tables."""
 MOST_FAILED = 6
-"""Tables that were too much to look at: after that, no more plans are searched."""
+"""Tables with too many candidates after which no more plans are searched."""
 
 
 @dataclass
 class TurnTables:
-    """What was found so far, and how much more may be looked at."""
+    """Tables found so far, and what remains of the search's limits."""
 
     rates: frozenset[str] = frozenset()
-    """Memories whose throughputs tables leave open, so that they are the same for other throughputs."""
+    """Memories whose throughputs tables leave open, so that they hold for other throughputs, too."""
     known: KnownTurns = field(default_factory=KnownTurns)
-    """Of this search and others."""
+    """Tables of this search and others."""
     rows: dict[object, TurnRows] = field(default_factory=dict)
-    """Those of this search, with its throughputs."""
+    """Tables of this search, with its throughputs."""
     failed: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By Einsum and number of loops, the smallest windows below which there was too much to look at."""
+    """By Einsum and number of loops, the smallest windows below which there were too many candidates."""
     failures: int = 0
     candidates_left: int = MOST_IN_ALL
     plans: int = 0
-    """How many were searched."""
+    """Number of plans searched."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no more may be looked at."""
+        """Whether a limit is reached."""
         return self.plans >= MOST_PLANS or self.candidates_left <= 0 or self.failures >= MOST_FAILED
 
     def renewed(self) -> TurnTables:
-        """The same tables, with as much more to look at as there was at first."""
+        """Keep the tables, and start the limits anew."""
         return replace(self, candidates_left=MOST_IN_ALL, plans=0)
 
     def find(self, key: object, explore: Callable[[], TurnRows], most: int) -> TurnRows:
-        """A table that is known, or explored; it counts as explored either way, so that a search does not depend on others."""
+        """Find or explore a table; it counts as explored either way, so that a search does not depend on others."""
         known = self.known.rows
         if key not in known:
             known[key] = explore()
@@ -103,17 +103,17 @@ class TurnTables:
         return table
 
     def fail(self, plan: TurnPlan, einsum: str) -> None:
-        """There was too much to look at."""
+        """Note that an Einsum had too many candidates."""
         size, key = window_size(plan, einsum), (einsum, len(plan.loops))
         self.failures += 1
         self.failed[key] = min(size, self.failed.get(key, size))
 
     def has_failed(self, run: Sequence[str]) -> bool:
-        """Whether there was too much to look at for an Einsum of a run."""
+        """Whether an Einsum of a chain had too many candidates."""
         return any(einsum in run for einsum, _ in self.failed)
 
     def too_large(self, plan: TurnPlan) -> bool:
-        """Whether there was too much to look at in smaller windows of one of its Einsums."""
+        """Whether one of its Einsums had too many candidates in windows that are no larger."""
         loops = len(plan.loops)
         failed = ((name, self.failed[name, loops]) for name in plan.einsums if (name, loops) in self.failed)
         return any(window_size(plan, name) >= size for name, size in failed)
@@ -121,31 +121,32 @@ class TurnTables:
 
 @dataclass
 class PlansLeft:
-    """Plans of a run that promise something and were not gone through, and what all Einsums cost at least with one of them."""
+    """Plans of a chain that may be better and were not searched."""
 
     plans: int = 0
     least: Least = IMPOSSIBLE
+    """Lower bound on the cost of all Einsums with one of them."""
 
     def add(self, plans: int, least: Least) -> None:
-        """More of them."""
+        """Add plans."""
         self.plans, self.least = self.plans + plans, self.least | least
 
 
 @dataclass
 class TurnSearches:
-    """Exact searches of runs. Tables that they have in common are made once."""
+    """Exact searches of chains. Common tables are made once."""
 
     spec: Spec
     options: Options
     forms: WindowForms
     kept_only: bool | None
-    """Plans that make nothing again, or all others; None: both."""
+    """Search plans that recompute nothing (True), all others (False), or both (None)."""
     tables: TurnTables = field(default_factory=TurnTables)
     runs: int = 1
-    """How many there are."""
+    """Number of chains."""
 
     def ways(self, run: Sequence[str]) -> list[TurnWays]:
-        """All that a run could be searched for."""
+        """All choices of variables for a chain."""
         most = self.options.max_fused_loops
         limits = TurnLimits(MOST_LOOPS if most is None else min(most, MOST_LOOPS), self.options.imperfect)
         return self.tables.known.ways_of(self.spec, tuple(run), self.forms, limits)
@@ -153,8 +154,10 @@ class TurnSearches:
     def best(
         self, part: Spec, bound: Callable[[TurnPlan | None], Least], promises: Callable[[Least], bool], left: PlansLeft
     ) -> Iterator[list[PartMapping]]:
-        """The best mappings of a run, which is this part of the workload, for each plan whose bound promises something, the least
-        bound first. Those that are too many are noted in `left`, at the bound of any plan or of the next one."""
+        """The best mappings of a chain, which is this part of the workload, for each promising plan by bound.
+
+        Plans that are too many are noted in `left`, at the bound of any plan or of the next one.
+        """
         memories = exchange_memories(self.spec)
         if memories is None or len(memories) != 1:
             left.add(sum(ways.plans for ways in self.ways(tuple(part.info.einsums))), bound(None))
@@ -189,7 +192,7 @@ class TurnSearches:
             yield [found for found in parts if found is not None]
 
     def _fitting(self, part: Spec, size: float) -> tuple[list[TurnPlan], int]:
-        """Plans of a run for which there may be room, and how many were not looked at (about: with some that make no windows)."""
+        """Plans of a chain for which there may be room, and about how many were not tested (some without windows)."""
         fitting, looked_at, unseen = list[TurnPlan](), 0, 0
         run = tuple(part.info.einsums)
         if self.tables.is_over:
@@ -212,7 +215,7 @@ class TurnSearches:
         return fitting, unseen
 
     def _exchanged_bits(self, part: Spec, plan: TurnPlan, memory: str) -> list[float] | None:
-        """While each Einsum runs, what exchanged tensors take. None if the model says that the plan is wrong."""
+        """Bits of exchanged tensors while each Einsum runs. None if the model says that the plan is wrong."""
         known = self.tables.known.bits
         if plan not in known:
             known[plan] = self._count_exchanged_bits(part, plan, memory)
@@ -239,7 +242,7 @@ class TurnSearches:
     def _planned(
         self, part: Spec, plan: TurnPlan, memory: str, size: float, bits: Sequence[float]
     ) -> list[PartMapping | None]:
-        """The best mappings of a plan; None for one that the model does not confirm."""
+        """The best mappings of a plan; None for a mapping that the model does not confirm."""
         tables, together = self._together(part, plan, memory, size, bits)
         found: list[PartMapping | None] = []
         for i in self._chosen(together.costs):
@@ -258,7 +261,7 @@ class TurnSearches:
         bits: Sequence[float],
         ends: frozenset[str] = frozenset(),
     ) -> tuple[list[TurnRows], TurnsTogether]:
-        """All that the Einsums of a plan can do and nothing is better than. `ends`: shared with others, and on chip."""
+        """Pareto-optimal rows of all Einsums of a plan. `ends`: tensors shared with others, and on chip."""
         if self.tables.too_large(plan):
             raise TooManyCandidates
         tables = [self._table(part, plan, name, memory, ends) for name in plan.einsums]
@@ -268,8 +271,10 @@ class TurnSearches:
         return tables, together
 
     def with_ends(self, part: Spec, plan: TurnPlan, ends: frozenset[str], room: float) -> TurnsFound | None:
-        """All that a run can do by a plan, with so much room beside these tensors at its ends, which stay on chip whole. None
-        if it is too much to look at, or there is no room."""
+        """Rows of a chain by a plan, with tensors at its ends on chip whole, and this much room beside them.
+
+        None if there are too many candidates, or no room.
+        """
         ((memory, _),) = (exchange_memories(self.spec) or {}).items()
         bits = self._exchanged_bits(part, plan, memory)
         if bits is None or max(bits) > room:
@@ -293,7 +298,10 @@ class TurnSearches:
 
     @functools.cached_property
     def _levels_matter(self) -> bool:
-        """Whether constraints ask where each exchanged tensor stands among the loops; else it matters only where some do."""
+        """Whether constraints depend on where each exchanged tensor stands among the loops.
+
+        Else it matters only how many loops are above some of them.
+        """
         nodes = flatten(self.spec.require_arch().nodes)
         tensors = [node.tensors for node in nodes if isinstance(node, Memory)]
         return any(t.no_fused_loops or t.no_refetch_from_above or t.no_resend_to_below for t in tensors)
@@ -319,18 +327,18 @@ class TurnSearches:
 
 @dataclass(frozen=True)
 class TurnsFound:
-    """What a run can do by one plan: rows, as those of a pmapping."""
+    """Rows of a chain by one plan, as those of a pmapping."""
 
     spec: Spec
     plan: TurnPlan
     memory: str
     ends: frozenset[str]
-    """Tensors that it shares with others, which stay on chip."""
+    """Tensors that the chain shares with others, which stay on chip."""
     tables: tuple[TurnRows, ...]
     together: TurnsTogether
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
-        """As one branch of a mapping."""
+        """Write a row as one branch of a mapping."""
         rows = self.together.rows[row]
         nests = {n: table.nest(int(r)) for n, table, r in zip(self.plan.einsums, self.tables, rows, strict=True)}
         top = tuple(off_chip(self.spec, self.plan.einsums, self.plan.levels.keys() | self.ends))
@@ -339,7 +347,7 @@ class TurnsFound:
 
 
 class TurnsTogether:
-    """Rows of tables, one Einsum after the other, as far as they fit; those that nothing is better than."""
+    """Combined rows of tables, one Einsum after the other, as far as they fit: the Pareto set."""
 
     def __init__(self, common: Ints, bits: Sequence[float], size: float) -> None:
         """`common`: in how many of the loops two Einsums take turns. `bits`: of exchanged tensors while each Einsum runs."""
@@ -350,7 +358,10 @@ class TurnsTogether:
         """Bits while each Einsum runs."""
 
     def add(self, table: Floats) -> None:
-        """The next Einsum, with each row of its table. Others see what it reserves above loops in which they take turns."""
+        """Add the next Einsum, with each row of its table.
+
+        Others see its reservations above loops in which they are interleaved with it.
+        """
         if len(self.costs) * len(table) > MOST_ROWS:
             raise TooManyCandidates
         number = self.rows.shape[1]
@@ -367,7 +378,7 @@ class TurnsTogether:
         self.rows = np.column_stack([self.rows[i[best]], j[best]])
 
     def _compared(self, loads: Floats, last: int) -> list[Floats]:
-        """Loads of Einsums to come, and the most of those before that will see the same."""
+        """Criteria of space: loads of remaining Einsums, and the largest of earlier ones that will see the same."""
         groups: dict[bytes, Floats] = {}
         for einsum in range(len(self.common)):
             new = self.common[einsum, last + 1 :] if einsum <= last else self.common[einsum, : last + 1]
@@ -377,17 +388,17 @@ class TurnsTogether:
 
 
 def window_size(plan: TurnPlan, einsum: str) -> int:
-    """What an Einsum makes in one iteration of all loops."""
+    """Elements of a window: the product of an Einsum's tiles in all loops."""
     return math.prod(loop.tiling(einsum).tile for loop in plan.loops)
 
 
 def turn_tree(spec: Spec, plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> LoopTree:
-    """The mapping: common loops with holders among them, and a branch for each Einsum."""
+    """Write the mapping: shared loops with storage nodes among them, and a branch for each Einsum."""
     return LoopTree(nodes=(*off_chip(spec, plan.einsums, plan.levels.keys()), *turn_nodes(plan, memory, nests)))
 
 
 def turn_nodes(plan: TurnPlan, memory: str, nests: dict[str, TurnNest]) -> tuple[Node, ...]:
-    """All of it but what is held off chip."""
+    """Write the mapping without storage nodes off chip."""
     nodes: list[Node] = []
     for number in range(len(plan.loops) + 1):
         nodes += [Storage(tensors=(t,), component=memory) for t, level in plan.levels.items() if level == number]

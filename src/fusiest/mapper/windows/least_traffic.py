@@ -1,7 +1,8 @@
-"""How often a plan of common loops makes Einsums read their inputs at least.
+"""Lower bounds on the traffic of inputs below the shared loops of a plan.
 
-An input that is held above some of these loops is read once for each iteration of those further out, if there is room; below all of
-them, once for each iteration of all. So where there is little room, most plans are known to cost too much before any table is made.
+An input that is held above some of these loops is read once for each iteration of those further out, if there is room;
+below all of them, once for each iteration of all. Where there is little room, this rules most plans out before any
+table is made.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from fusiest.spec import Access, Spec
 
 
 def least_reading(spec: Spec, plan: TurnPlan, size: float) -> dict[str, tuple[float, float]]:
-    """Per Einsum of a plan, in a memory of this size: the energy of what it reads from the outermost memory more than once, and
-    the time of all that it reads there, at least. Only of what it does not exchange."""
+    """Per Einsum of a plan, the energy of repeated reads and the time of all reads from the outermost memory, at least.
+
+    In a memory of this size. Only inputs that the chain does not exchange count.
+    """
     costs = {}
     for name, held in zip(plan.einsums, plan.held_bits(spec), strict=True):
         info, reader = spec.info.einsums[name], _InputReads(spec, plan, name)
@@ -33,7 +36,7 @@ def least_reading(spec: Spec, plan: TurnPlan, size: float) -> dict[str, tuple[fl
 
 
 class _InputReads:
-    """One Einsum below the loops of a plan."""
+    """Reads of one Einsum below the loops of a plan."""
 
     def __init__(self, spec: Spec, plan: TurnPlan, name: str) -> None:
         self.users, self.info = spec.info.users, spec.info.einsums[name]
@@ -48,7 +51,10 @@ class _InputReads:
         self.stops = {plan.levels[t] for t in self.info.accesses if t in plan.levels}
 
     def least_reads(self, access: Access, room: float) -> int:
-        """Values of one input, wherever it is held: above a loop if there is room and nobody else uses it, or below all."""
+        """Least number of reads of one input, wherever it is held.
+
+        It may be above a loop if there is room and no other Einsum uses it, or below all loops.
+        """
         loops = len(self.variables)
         levels = range(loops) if len(self.users[access.tensor]) == 1 else ()
         width = self.bits_per_value[self.info.name, access.tensor]
@@ -56,7 +62,7 @@ class _InputReads:
         return min(self._reads(access, level) for level in (*fitting, loops))
 
     def _reads(self, access: Access, level: int) -> int:
-        """Below so many of the loops, each iteration reads all that it needs."""
+        """Reads of an input held below this many of the loops: each iteration reads all that it needs."""
         reads = 0
         for chosen in itertools.product(*(lengths.items() for lengths in self.lengths[:level])):
             tile = dict(zip(self.variables, (length for length, _ in chosen), strict=False))
@@ -64,7 +70,10 @@ class _InputReads:
         return reads
 
     def _least_space(self, access: Access, level: int) -> int:
-        """Of a holder below so many of the loops. It sinks past those that index it fully, and one more that does so partially."""
+        """Least space of a node below this many of the loops.
+
+        It sinks past loops that index it fully, and one more that does so partially.
+        """
         extents = {**self.made, **{v: max(self.lengths[k]) for k, v in enumerate(self.variables[:level])}}
         for k in range(level, len(self.variables)):
             v = self.variables[k]

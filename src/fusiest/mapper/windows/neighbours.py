@@ -1,8 +1,8 @@
-"""Runs with windows joined with their neighbours as pmappings are: what they share with others may stay on chip.
+"""Chains with windows, joined with their neighbours as pmappings are: shared tensors may stay on chip.
 
-Each run is one Einsum of a shorter workload (`spec.merged`), which uses what comes in and makes what goes out. Its pmappings are what is
-found for its plans, with each such tensor off chip, or whole in the memory where tensors are exchanged. So the search
-without windows puts it between the others, in the best order, beside whatever is fused with what there.
+Each chain is one Einsum of a shorter workload (`spec.merged`), which uses the chain's inputs and makes its outputs. Its
+pmappings are the mappings found for its plans, with each such tensor off chip, or whole in the memory where tensors are
+exchanged. So the search without windows puts it between the others, in the best order.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from fusiest.pmapping import (
 from fusiest.spec import Spec, memory_names, merged, part_of, paths_of
 
 MOST_JOINED_PLANS = 8
-"""Of a run, those with the least bounds."""
+"""Most plans of a chain: those with the least bounds."""
 MOST_ENDS = 3
-"""Tensors that a run shares with others; of more, none stay on chip."""
+"""Most tensors that a chain may share with others to keep them on chip."""
 
 RunSet: TypeAlias = tuple[tuple[str, ...], ...]
 RunTables: TypeAlias = Callable[[tuple[str, ...]], dict[str, Table]]
-"""Tables of runs, given the memories that tables count."""
+"""Makes the tables of chains, given the memories that tables count."""
 RunJoins: TypeAlias = Callable[[Spec, Options, RunTables, bool], list[LoopTree]]
-"""The best mappings of a workload with runs in it, given their tables; or good ones, at a look."""
+"""A search for the best mappings of a workload with chains in it, given their tables; or for good ones, by a look."""
 
 
 class RunsJoined:
@@ -67,15 +67,15 @@ class RunsJoined:
         ((self.memory, self.size),) = (exchange_memories(self.spec) or {}).items()
 
     def can_be_joined(self, run: Sequence[str]) -> bool:
-        """Whether others use what it uses or makes, nothing of that is persistent, and nothing runs several times."""
+        """Whether a chain shares a few tensors with others, none of them persistent, and no Einsum runs several times."""
         infos, ends = [self.spec.info.einsums[name] for name in run], self._ends(run)
         plain = all(info.n_instances == 1 and not info.persistent & set(ends) for info in infos)
         return plain and 0 < len(ends) <= MOST_ENDS
 
     def best(self, runs: RunSet, options: Options, search: RunJoins) -> list[Mapping]:
-        """The best mappings with these runs, as far as the model confirms them; in long workloads good ones.
+        """The best mappings with these chains that the model confirms; in long workloads good ones.
 
-        Runs that have no room for any plan are left out.
+        Chains that have no room for any plan are left out.
         """
         made: dict[tuple[str, ...], Table] = {}
 
@@ -94,7 +94,7 @@ class RunsJoined:
         return [mapping for mapping in found if mapping is not None]
 
     def table(self, run: tuple[str, ...], memories: tuple[str, ...]) -> Table:
-        """All that the most promising plans of a run can do."""
+        """Make the table of a chain from its most promising plans."""
         part = part_of(self.spec, run)
         plans = sorted(self.searches.plans(part, self.size), key=lambda plan: self._score(run, plan))[
             :MOST_JOINED_PLANS
@@ -117,7 +117,7 @@ class RunsJoined:
         return self.searches.options.minimized.score_of(*self.bound(run, plan)[:2])
 
     def _ends(self, run: Sequence[str]) -> list[str]:
-        """Tensors that it shares with others."""
+        """Tensors that a chain shares with others."""
         used = dict.fromkeys(t for name in run for t in self.spec.info.einsums[name].accesses)
         return [t for t in used if not set(self.spec.info.users[t]) <= set(run)]
 
@@ -140,8 +140,10 @@ class RunsJoined:
 def run_joins(
     executor: concurrent.futures.Executor | None, all_orders: bool, known: KnownTurns | None = None
 ) -> RunJoins:
-    """Searches of workloads with runs in them. `all_orders`: of Einsums, not only the one that is given. `known`: has tables for other
-    throughputs, and gets those that are explored."""
+    """Make the search of workloads with chains in them. `all_orders`: of Einsums, not only the given one.
+
+    `known`: tables for other throughputs; explored ones are added.
+    """
     explored: dict[object, Table] = {}
 
     @collected_after
@@ -173,7 +175,7 @@ def run_joins(
 
 
 def _settled(explorer: Explorer, asked: Asked, known: KnownTurns, explored: dict[str, Table]) -> dict[str, Table]:
-    """Tables that are not explored, from some for all throughputs of known memories: those that are known, and those that can be had."""
+    """Tables made from others that leave the throughputs of memories open: known ones, and newly explored ones."""
     asked = replace(asked, rates=known.rates)
     keys = table_keys(explorer.spec, asked, asked.finished)
     missing = explorer.missing(explored)

@@ -1,7 +1,8 @@
-"""What is before and after runs with windows: the best mappings of these Einsums alone, without windows.
+"""Parts before and after chains with windows: the best mappings of these Einsums alone, without windows.
 
-In long workloads that is too much to search again for each run. There it is cut from mappings that are known, between branches:
-what crosses a cut goes through the outermost memory, and is held on chip as before. Only what is cut in the end is searched.
+In long workloads a search for each chain would take too long. There, parts are cut from known mappings, between
+branches: tensors that cross a cut go through the outermost memory, and are held on chip as before. Only the cut parts
+of the final mapping are searched.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from fusiest.pmapping import Floats, least_of_reading
 from fusiest.spec import Spec, memory_names, part_of
 
 MOST_REFINED = 1
-"""Whole mappings of which cut parts are searched."""
+"""Whole mappings whose cut parts are searched."""
 
 
 class PlainParts:
-    """The best without windows of Einsums from one to another."""
+    """The best mappings without windows of ranges of Einsums."""
 
     def __init__(self, spec: Spec, known: Sequence[Mapping], search: Callable[[Spec], list[Mapping]]) -> None:
         """`known`: mappings to be cut; if there are none, every part is searched."""
@@ -38,7 +39,7 @@ class PlainParts:
         self.searched: dict[tuple[int, int], list[PartMapping]] = {}
 
     def between(self, start: int, end: int) -> list[PartMapping]:
-        """Those that nothing is better than."""
+        """Mappings of a range of Einsums that no other dominates."""
         span = start, end
         if span not in self.parts:
             cut = [part for mapping in self.known for part in self._cut(mapping.looptree, start, end)]
@@ -46,11 +47,11 @@ class PlainParts:
         return self.parts[span]
 
     def estimates(self, start: int, end: int) -> list[tuple[float, float]]:
-        """About what a part costs as each known mapping has it."""
+        """Estimated costs of a range of Einsums, from each known mapping."""
         return [costs.between(start, end) for costs in self.costs]
 
     def refine(self, wholes: Sequence[PartMapping]) -> bool:
-        """Search what was cut for the first of these mappings; whether there was any."""
+        """Search the parts that were cut for the first of these mappings; returns whether there were any."""
         trees = dict.fromkeys(tree for whole in wholes[:MOST_REFINED] for tree in whole.trees if tree in self.cut)
         for names in (einsums(tree.nodes) for tree in trees):
             start = min(map(self.names.index, names))
@@ -59,7 +60,7 @@ class PlainParts:
         return bool(trees)
 
     def _cut(self, tree: LoopTree, start: int, end: int) -> Iterator[PartMapping]:
-        """As a known mapping has it. What it does in the same loops with others, if that is little, is searched."""
+        """Cut a range of Einsums out of a known mapping. A few Einsums that share loops with others there are searched."""
         places = [k for k in range(start, end + 1) if _is_between_branches(tree, frozenset(self.names[:k]))]
         first, last = (places[0], places[-1]) if places else (end, end)
         if first - start > MOST_EINSUMS or end - last > MOST_EINSUMS:
@@ -84,7 +85,10 @@ class PlainParts:
 
 
 class CutCosts:
-    """About what parts of a known mapping cost, Einsum by Einsum: what crosses their ends is written to the outermost memory, and read."""
+    """Estimated costs of parts of a known mapping, Einsum by Einsum.
+
+    Tensors that cross the ends of a part are written to the outermost memory, and read.
+    """
 
     def __init__(self, spec: Spec, mapping: Mapping) -> None:
         self.spec, self.names = spec, list(spec.info.einsums)
@@ -100,12 +104,12 @@ class CutCosts:
         self.added: dict[tuple[int, bool], Floats] = {}
 
     def between(self, start: int, end: int) -> tuple[float, float]:
-        """Energy and latency of Einsums from one to before another."""
+        """Energy and latency of a range of Einsums."""
         energy, latency = self.sums[end] - self.sums[start] + self._added(start, True) + self._added(end, False)
         return float(energy), float(latency)
 
     def _added(self, cut: int, reads: bool) -> Floats:
-        """By a cut, to what follows it, or to what comes before."""
+        """Costs that a cut adds to the part after it, or to the part before."""
         if (cut, reads) not in self.added:
             added = np.zeros(2)
             for tensor, made, users in self.exchanged:
@@ -116,7 +120,7 @@ class CutCosts:
         return self.added[cut, reads]
 
     def _moving(self, tensor: str, mover: int) -> Floats:
-        """What it costs an Einsum to read all that it uses of a tensor; as much, it is assumed, as to write it."""
+        """Cost of reading all values that an Einsum uses of a tensor; writing is assumed to cost as much."""
         info = self.spec.info.einsums[self.names[mover]]
         values = elements(info.accesses[tensor], info.bounds)
         energy, seconds = least_of_reading(self.spec, info.name, tensor)
@@ -132,7 +136,7 @@ def mappings_to_cut(mappings: Sequence[Mapping]) -> list[Mapping]:
 
 
 def _branches(tree: LoopTree) -> tuple[tuple[Storage, ...], tuple[tuple[Node, ...], ...]]:
-    """Holders on top, and what is below them: parts that have nothing in common."""
+    """Storage nodes on top, and the branches below them, which share nothing."""
     holders: list[Storage] = []
     for node in tree.nodes:
         if not isinstance(node, Storage):
@@ -144,7 +148,7 @@ def _branches(tree: LoopTree) -> tuple[tuple[Storage, ...], tuple[tuple[Node, ..
 
 
 def _is_between_branches(tree: LoopTree, names: frozenset[str]) -> bool:
-    """Whether each branch has only such Einsums, or none of them."""
+    """Whether each branch has only these Einsums, or none of them."""
     return all(len(names & set(inside)) in (0, len(inside)) for inside in map(einsums, _branches(tree)[1]))
 
 

@@ -1,6 +1,7 @@
-"""What runs of Einsums and plans of their windows promise: bounds, which prove, and hopes, which only say what is tried first.
+"""Estimates for chains of Einsums and their plans: bounds, which prove, and hopes, which only order the search.
 
-A bound is below whatever a run can become part of. A hope takes all Einsums outside of the run as the best known mapping has them.
+A bound is below the cost of every mapping with the chain. A hope assumes the best known mapping for all Einsums outside
+of it.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from fusiest.pmapping import exchange_memories
 from fusiest.spec import Spec
 
 WORTH = 1.05
-"""What a search finds for a plan is looked at more closely if, beside the rest of the best known mapping, it scores no more than so many
-times as much as that, padding aside."""
+"""Largest ratio of the hoped score to the best known one for which a mapping found for a plan is looked at more
+closely."""
 HOPE = 1e-4
-"""In longer workloads, runs that could save no larger share are not looked at."""
+"""Least saving that a chain must hope for, as a share, to be looked at in longer workloads."""
 WindowRun: TypeAlias = tuple[str, ...]
 Worth: TypeAlias = Callable[[WindowPlan, float, float], bool]
-"""Of a plan, and the energy and latency that a search says of it. It counts padding, takes the first window for one like the others, and
-may make again what is kept in the end."""
+"""A test whether a plan with this energy and latency, by its search, is worth writing. The search counts padding, takes
+the first window for one like the others, and may recompute what is retained in the end."""
 
 
 @dataclass
 class WindowPromises:
-    """Of one spec, given what is known of it."""
+    """Bounds and hopes for the chains and plans of one spec."""
 
     spec: Spec
     options: Options
     bounds: WindowBounds | None
     part_of: Callable[[Sequence[str]], Spec]
     least: dict[WindowRun, Least] = field(default_factory=dict)
-    """By run, what all Einsums cost at least."""
+    """Lower bound on the cost of all Einsums with each chain."""
     floors: dict[WindowRun, dict[str, EinsumFloor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,20 +54,20 @@ class WindowPromises:
     # --- bounds -------------------------------------------------------------------------------------------------------
 
     def bound(self, run: WindowRun) -> Least:
-        """What all Einsums cost at least with a run, which is noted."""
+        """Find, and note, a lower bound on the cost of all Einsums with a chain."""
         self.least[run] = self.bounds.of_run(run) if self.bounds is not None else NOTHING
         return self.least[run]
 
     def can_be_better(self, least: Least, mappings: Sequence[Mapping]) -> bool:
-        """Whether what costs at least so much may be better than these."""
+        """Whether a mapping with this lower bound may be better than these."""
         return self.bounds is None or not mappings or self.bounds.promises(least, mappings)
 
     def is_met(self, mappings: Sequence[Mapping]) -> bool:
-        """Whether nothing can be better than these."""
+        """Whether no mapping can be better than these."""
         return self.bounds is not None and self.bounds.is_met(mappings)
 
     def of_turns(self, run: WindowRun, plan: TurnPlan | None, mappings: Sequence[Mapping]) -> Least:
-        """What all Einsums cost at least with a plan of a run, or with any."""
+        """Lower bound on the cost of all Einsums with a plan of a chain, or with any plan."""
         if self.bounds is None or plan is None:
             return self.least[run]
         if run not in self.floors:
@@ -83,7 +84,7 @@ class WindowPromises:
         return functools.reduce(Least.plus, above.values(), self.least[run])
 
     def is_worth(self, plan: WindowPlan, mappings: Sequence[Mapping]) -> bool:
-        """Whether a plan may be better than what is known, and there is room for what it keeps."""
+        """Whether a plan may be better than the known mappings, and there is room for the tensors that it retains."""
         if plan.kept and kept_bits(self.spec, plan) > self.room:
             return False
         return self.bounds is None or self.can_be_better(self.bounds.of_plan(self.least[plan.einsums], plan), mappings)
@@ -91,7 +92,7 @@ class WindowPromises:
     # --- hopes --------------------------------------------------------------------------------------------------------
 
     def in_turn(self, hope: Callable[[WindowRun], float]) -> Iterator[WindowRun]:
-        """Runs that may make what is known better, by what is known then, the most hopeful first."""
+        """Chains that may improve known mappings, the most hopeful first, as hopes are at that moment."""
         waiting = list(self.least)
         while waiting:
             hopes = {run: hope(run) for run in waiting}
@@ -101,11 +102,11 @@ class WindowPromises:
                 yield run
 
     def is_hopeful(self, hope: float) -> bool:
-        """Whether a run with this hope saves enough to be looked at; of a front, that is not asked."""
+        """Whether a chain with this hope saves enough to be looked at; on a front, always."""
         return self.options.minimized.is_front or hope < 1 - HOPE
 
     def worth(self, wanted: Sequence[WindowPlan], mappings: Sequence[Mapping]) -> Worth:
-        """Whether what a search finds for a plan of a run is worth a closer look as that of one of the wanted plans."""
+        """Make the test whether a mapping found for a plan is worth writing as one of the wanted plans."""
         if not wanted or not mappings or self.options.minimized.is_front:
             return lambda plan, energy, latency: True
         best, run = self._best(mappings), wanted[0].einsums
@@ -132,7 +133,7 @@ class WindowPromises:
     def attempts(
         self, runs: Sequence[WindowRun], forms: WindowForms, kept_only: bool, mappings: Sequence[Mapping]
     ) -> list[WindowAttempt]:
-        """All plans of runs, by what they may bring; those in which windows fit with the fewest iterations first."""
+        """All plans of chains, the most hopeful first; then those in which windows fit with the fewest iterations."""
         attempts = (attempt for run in runs for attempt in self._attempts(run, forms, kept_only, mappings))
         return sorted(attempts, key=self._order)
 

@@ -1,4 +1,4 @@
-"""Tables of pmappings that plans of windows have in common: an Einsum's depends on its window, not on the whole plan."""
+"""Tables of pmappings shared by plans of windows: an Einsum's table depends on its window, not on the whole plan."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from fusiest.pmapping import Asked, Table, common_key, meeting_memories
 from fusiest.spec import Spec
 
 MOST_TABLES = 24
-"""Besides those of the whole workload: a table of many rows holds what it takes to write them as nests, some ten megabytes."""
+"""Most tables besides those of the whole workload: one with many rows takes some ten megabytes, for the way back to
+nests."""
 
 
 class WindowTables:
-    """Tables of the whole workload, and the latest of others, by all that they depend on."""
+    """Tables of the whole workload, and the latest others, by all that they depend on."""
 
     def __init__(self, spec: Spec, options: Options, tables: dict[str, Table]) -> None:
         self.of_all = {key: tables[name] for name, key in _keys(spec, options, True).items() if name in tables}
         self.tables: dict[object, Table] = {}
 
     def remembered(self, spec: Spec, options: Options, exact: bool) -> dict[str, Table]:
-        """The tables of a spec that are there, by Einsum."""
+        """Known tables of a spec, by Einsum."""
         known, keys = {**self.of_all, **self.tables}, _keys(spec, options, exact)
         return {name: known[key] for name, key in keys.items() if key in known}
 
     def keep(self, spec: Spec, options: Options, tables: dict[str, Table], exact: bool) -> None:
-        """Those that a search has explored."""
+        """Keep the tables that a search has explored."""
         keys = _keys(spec, options, exact)
         for name, table in tables.items():
             if keys[name] not in self.of_all:
@@ -38,7 +39,7 @@ def _keys(spec: Spec, options: Options, exact: bool) -> dict[str, object]:
 
 
 def table_keys(spec: Spec, asked: Asked, finished: bool) -> dict[str, object]:
-    """All that the table of each Einsum depends on."""
+    """Everything that the table of each Einsum depends on."""
     ample = asked.ample(spec)
     common = asked, meeting_memories(spec, asked.usage, ample), ample, asked.is_roomy(spec)
     return {name: (name, common_key(spec, name, finished, asked.rates), common) for name in spec.info.einsums}

@@ -1,4 +1,4 @@
-"""Rows and columns that differ only by names: of plans over either, one is enough.
+"""Plans over rows and columns that differ only by names: one of them is enough.
 
 The constraints count, too: rows that a fanout must step are not like columns that it may not.
 """
@@ -14,7 +14,7 @@ from fusiest.spec import EinsumInfo, Spec
 
 
 class WindowForms:
-    """What plans of a spec look like without the names of variables."""
+    """Descriptions of plans without the names of variables."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -23,7 +23,7 @@ class WindowForms:
         """Of different constraints."""
 
     def plan_form(self, plan: WindowPlan) -> object:
-        """Equal for plans that differ only by names, such as over rows or columns of square images."""
+        """Describe a plan: equal for plans that differ only by names, such as over rows or columns of square images."""
         number: dict[str, int] = {}
         form: list[object] = [plan.times]
         for name in plan.einsums:
@@ -41,7 +41,7 @@ class WindowForms:
         return tuple(form)
 
     def swapped(self, one: WindowPlan, other: WindowPlan) -> FrozenDict[str, str]:
-        """How variables of the result are exchanged by what makes one plan of a run the other; empty if nothing does."""
+        """The exchange of the result's variables that turns one plan of a chain into the other; empty if there is none."""
         if self.plan_form(one) != self.plan_form(other):
             return FrozenDict()
         info = self.spec.info.einsums[one.einsums[-1]]
@@ -49,7 +49,7 @@ class WindowForms:
         return FrozenDict(zip(*orders, strict=True))
 
     def _constraints(self, einsum: str, order: Sequence[str]) -> int:
-        """A number for what the architecture says of an Einsum whose variables are counted in this order."""
+        """Number the constraints of an Einsum whose variables are counted in this order."""
         key = einsum, *order
         if key not in self.known:
             said = constraints_key(self.spec, einsum, {v: f"\1{i}" for i, v in enumerate(order)})

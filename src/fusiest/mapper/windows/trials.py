@@ -1,7 +1,7 @@
-"""What is found for plans of windows: each is searched as a spec without windows, written back, and evaluated by the model.
+"""Trials of plans of windows: each is searched as a spec without windows, written back, and evaluated by the model.
 
-What was searched or evaluated once is remembered: plans that only keep tensors are tried before those that make some again, and
-what was found for the former may be as good for the latter.
+Searches and evaluations are remembered: plans that only retain tensors are tried before those that recompute some, and
+a mapping found for the former may be as good for the latter.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from fusiest.pmapping import NoMapping, Table, large_enough, shared_memories
 from fusiest.spec import Spec, part_of
 
 MOST_FUSED_LOOPS = 2
-"""Of an Einsum in a run: the one that makes windows, and another."""
+"""Most fused loops of an Einsum in a chain: the one that makes windows, and another."""
 _ALIKE = 1.01
-"""A mapping with windows that costs no more than this times what its search said is what was looked for."""
+"""Largest ratio of a written mapping's energy to the searched one's for which no further search is made."""
 Found = TypeVar("Found")
 TableSearch: TypeAlias = Callable[[Spec, Options, dict[str, Table]], list[Mapping]]
-"""What is best of a spec. Tables that are known are given, and those that are explored are added."""
+"""A search for the best mappings of a spec. It is given known tables, and adds those that it explores."""
 
 
 class FoundTree(NamedTuple):
-    """What a search has found, with what it costs by the search."""
+    """A mapping as a search found it, with its costs by the search."""
 
     looptree: LoopTree
     energy: float
@@ -52,13 +52,13 @@ class WindowSearches(NamedTuple):
 
     exact: TableSearch
     quick: Callable[[Spec, Options, dict[str, Table]], list[FoundTree]]
-    """What a look at few rows finds."""
+    """Finds mappings by a look at few rows."""
     relaxed: Relaxation
     joined: RunJoins
     tables: dict[str, Table] | None = None
-    """Those of the whole workload, of Einsums of which nothing was left out."""
+    """Complete tables of the whole workload."""
     turns: KnownTurns | None = None
-    """Tables below common loops that are known, to be added to."""
+    """Known tables below shared loops, to be added to."""
 
 
 class PlanTrials:
@@ -74,10 +74,11 @@ class PlanTrials:
         self.evaluated: dict[LoopTree, PartMapping | None] = {}
 
     def best(self, searched: Iterable[WindowPlan], wanted: Sequence[WindowPlan], worth: Worth) -> Iterator[PartMapping]:
-        """Mappings that are found for some plans of a run over one rank, written as those of each that is wanted.
+        """Find mappings for some plans of a chain over one rank, and write each with the windows of every wanted plan.
 
-        What keeps tensors is searched as if its first window were like the others; what makes them again has windows that are
-        all as long as the first. So either may have what is best for the other.
+        A plan that retains tensors is searched as if its first window were like the others. A plan that recomputes them
+        has windows that are all as long as the first. So either search may find the mapping that is best for the other
+        plan.
         """
         for plan in searched if wanted else ():
             mappings = [found for found in self._unrolled(plan, for_all_sizes=False) if worth(plan, *found[1:])]
@@ -89,21 +90,21 @@ class PlanTrials:
                 yield from self._written_all([found for found in of_all_sizes if worth(plan, *found[1:])], wanted)
 
     def plain(self, part: Spec) -> list[Mapping]:
-        """The best of a part without windows."""
+        """Find the best mappings of a part without windows."""
         try:
             return self._find(part, self.inner(False), self.searches.exact, True)
         except SpecError:  # too large to search
             return []
 
     def inner(self, whole: bool) -> Options:
-        """What the workload, or a part of it, is searched for."""
+        """Options for the workload, or for a part of it."""
         objective = self.options.objective if whole else objective_of_parts(self.options)
         limit = self.options.time_limit
         seconds = None if limit is None else max(1.0, self.begin + limit - time.perf_counter())
         return dataclasses.replace(self.options, objective=objective, windows="none", time_limit=seconds)
 
     def _written_all(self, mappings: list[FoundTree], plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
-        """Each mapping with the windows of each plan; if one is wanted, until what the search said is no better."""
+        """Write each mapping with the windows of each plan. A single objective stops once no better one can follow."""
         objective, best = self._options(plans[0]).minimized, np.inf
 
         def score(costed: FoundTree | PartMapping) -> float:
@@ -117,7 +118,7 @@ class PlanTrials:
                 yield written
 
     def _written(self, mapping: FoundTree, plans: Sequence[WindowPlan]) -> Iterator[PartMapping]:
-        """The mapping with the windows of each plan, if it is right."""
+        """Write the mapping with the windows of each plan, if it is right."""
         cuts: tuple[FirstCut, ...] = ("outside", "inside", "not")
         trees = (rolled(mapping.looptree, plan, cut) for plan, cut in itertools.product(plans, cuts))
         for tree in dict.fromkeys(trees):
@@ -132,7 +133,7 @@ class PlanTrials:
         return self.inner(len(plan.einsums) == len(self.spec.info.einsums))
 
     def _unrolled(self, plan: WindowPlan, for_all_sizes: bool) -> list[FoundTree]:
-        """What is found for a plan. For all sizes of a memory: kept tensors need more space than the search knows."""
+        """Search a plan as a spec. For all sizes of a memory: retained tensors need more space than the search knows."""
         key = plan, for_all_sizes
         if key not in self.found:
             options = self._options(plan)

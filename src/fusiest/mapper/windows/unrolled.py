@@ -1,8 +1,8 @@
-"""A plan of windows as a spec without any: each iteration of the loop is one value of a new variable, and tensors of the
-run have one more rank. What is found for it is written back as a mapping of the workload itself.
+"""A plan of windows as a spec without windows, and its mapping written back.
 
-In that spec windows have no borders: it counts padding, and the first window as any other. What a mapping really costs, the
-model says.
+Each iteration of the loop is one value of a new variable, and tensors of the chain have one more rank. A mapping of
+that spec becomes a mapping of the workload. In the spec windows have no borders: it counts padding, and takes the first
+window for one like the others. The model computes the true cost.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fusiest.spec import Affine, EinsumInfo, Spec, explicit_einsum, part_of
 from fusiest.spec import architecture as arch
 
 TURN = "window_turn"
-"""The new variable, and the new rank in capitals."""
+"""The new variable; in capitals, the new rank."""
 FirstCut: TypeAlias = Literal["outside", "inside", "not"]
 
 
 def unrolled(spec: Spec, plan: WindowPlan, only_turns: bool = False) -> Spec:
-    """The run alone, as a spec in which `TURN` counts the loop's iterations; no Spatial loop may run over it.
+    """Write the chain alone as a spec in which `TURN` counts the loop's iterations; no Spatial loop may run over it.
 
-    What its Einsums exchange stays on chip: through the outermost memory, shorter runs would do as well.
+    Exchanged tensors stay on chip: through the outermost memory, shorter chains would do as well.
 
-    `only_turns`: no other loop is fused. So kept tensors, which go above that loop, are not above any other.
+    `only_turns`: no other loop is fused. So retained tensors, which go above that loop, are not above any other.
     """
     part = part_of(spec, plan.einsums)
     workload = part.require_workload()
@@ -74,7 +74,7 @@ def _ranks(plan: WindowPlan, info: EinsumInfo, tensor: str) -> dict[str, Affine]
 
 
 def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Architecture:
-    """The architecture, on whose fanouts no iterations of the loop run; and maybe without other fused loops."""
+    """Constrain the architecture: no iterations of the loop run on fanouts; with `only_turns`, no other loop is fused."""
     never = arch.WrittenComparison(expression=TURN, operator="==", value=1)
 
     def changed(node: arch.Container) -> arch.Container:
@@ -89,7 +89,7 @@ def _constrained(architecture: arch.Architecture, only_turns: bool) -> arch.Arch
 
 
 def _on_chip(architecture: arch.Architecture, plan: WindowPlan) -> arch.Architecture:
-    """The architecture, whose outermost memory does not hold what the run exchanges."""
+    """Constrain the architecture: the outermost memory does not hold the tensors that the chain exchanges."""
     outer = next(node for node in arch.flatten(architecture.nodes) if isinstance(node, arch.Memory))
     may_keep = outer.tensors.may_keep or ("All" if outer.tensors.keep is None else "Nothing")
     allowed = f"({may_keep}) - ({' | '.join(sorted(plan.windows))})"
@@ -98,10 +98,10 @@ def _on_chip(architecture: arch.Architecture, plan: WindowPlan) -> arch.Architec
 
 
 def rolled(tree: LoopTree, plan: WindowPlan, cut: FirstCut = "outside") -> LoopTree | None:
-    """The mapping with its windows, or None if not all Einsums of the run are in one loop over the iterations.
+    """Write a mapping back with its windows; None if not all Einsums of the chain are in one loop over the iterations.
 
-    `cut`: where a longer first window is cut into pieces, if it is: outside of all that an Einsum does in an iteration, right
-    above its own loops over the rows, or not.
+    `cut`: where a longer first window is cut into pieces, if it is: outside of all that an Einsum does in an iteration,
+    right above its own loops over the rows, or not.
     """
     nodes = list(tree.nodes)
     turns = [i for i, node in enumerate(nodes) if isinstance(node, Temporal) and _steps_turns(node, plan)]
@@ -141,7 +141,7 @@ def window_loop(plan: WindowPlan) -> Temporal:
 
 
 def _without_kept(node: Any, kept: frozenset[str], memories: dict[str, str]) -> Any:
-    """The node without the outermost holders of tensors that are kept above the loop; their memories go to `memories`."""
+    """The node without backing nodes of tensors that are retained above the loop; their memories go to `memories`."""
     if isinstance(node, Sequential):
         branches = []
         for branch in node.nodes:
@@ -156,7 +156,7 @@ def _without_kept(node: Any, kept: frozenset[str], memories: dict[str, str]) -> 
 
 
 def _cut_first(nodes: tuple[Node, ...], plan: WindowPlan, cut: FirstCut) -> tuple[Node, ...]:
-    """A first window that is longer than the others is made in pieces of their length, in each Einsum's own branch."""
+    """Cut a first window that is longer than the others into pieces of their length, in each Einsum's own branch."""
     users = einsums(nodes)
     if len(users) > 1:
         last = nodes[-1]

@@ -1,4 +1,4 @@
-"""What mappings with windows cost at least, and whether there can be any that are worth looking for.
+"""Lower bounds on mappings with windows, and whether such mappings are worth a search.
 
 Fused loops save space, and windows have lengths that tiles which divide do not have. So if all memories have room, and no length
 fills an array better than such tiles do, the optimum without windows is below all mappings, with windows or without.
@@ -34,29 +34,36 @@ Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
 
 
 class WindowAttempt(NamedTuple):
-    """Plans of a run over the same rank in as many iterations, and what all Einsums cost at least with them."""
+    """Plans of a chain over the same rank with the same number of iterations."""
 
     run: tuple[str, ...]
     plans: tuple[WindowPlan, ...]
     least: Least
+    """Lower bound on the cost of all Einsums with them."""
     hope: float
-    """The score of the whole, if the run is as good as it could be, and all else as it is known."""
+    """The score of the whole, if the chain is as good as possible and the rest as in the best known mapping."""
 
 
 class EinsumFloor(NamedTuple):
-    """What an Einsum costs at least, and what bounds for all Einsums have of it at most."""
+    """Lower bounds on one Einsum, and the most that bounds for all Einsums include for it."""
 
     least: float
-    """Energy, whatever is done with it."""
+    """Least energy of any pmapping."""
     computing: float
+    """Energy of its operations."""
     seconds: float
-    """Energy and time of its operations."""
+    """Time of its operations."""
     most: float
+    """The most energy that bounds for all Einsums include for it."""
     most_seconds: float
+    """The most time that they include for it."""
 
     def above(self, rows: float, joules: float, seconds: float) -> Least:
-        """How much more than those bounds it costs if it makes its rows so many times, and reads again for so much energy, and for
-        so long in all: each is below what it costs, and so is what the bounds have."""
+        """How much more than those bounds it costs if it makes its rows `rows` times on average.
+
+        `joules`: energy of repeated reads; `seconds`: time of all reads. Each is a lower bound, and so are the bounds
+        for all Einsums.
+        """
         again = max(0.0, rows - 1)
         energy = again * self.computing
         longest = max(seconds, (1 + again) * self.seconds)
@@ -65,7 +72,7 @@ class EinsumFloor(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def windows_save_nothing(spec: Spec) -> bool:
-    """Whether all that Einsums exchange has room on chip, and all of it is needed."""
+    """Whether all exchanged tensors have room on chip, and all their elements are needed (proof 6d)."""
     return roomy_memories(spec) is not None and _all_is_used(spec)
 
 
@@ -82,7 +89,7 @@ def worth_windows(spec: Spec, options: Options) -> bool:
 
 
 def usual_windows(usage: str | None, exchange: str) -> str:
-    """What is looked for if nothing is said: all windows, where they are known."""
+    """The default of `windows`: all, where they are supported."""
     return "all" if usage is None and exchange == "finished" else "none"
 
 
@@ -92,7 +99,7 @@ def can_be_bounded(spec: Spec) -> bool:
 
 
 def _all_is_used(spec: Spec) -> bool:
-    """Whether some user of each tensor reads every position that is made of it, so that windows leave nothing out."""
+    """Whether some user of each tensor reads every position that is made, so that windows skip nothing."""
     for tensor, makers in spec.info.producers.items():
         users = [spec.info.einsums[u] for u in spec.info.users[tensor] if u not in makers]
         if users and not any(all(_covers(user, spec.info.einsums[m], tensor) for m in makers) for user in users):
@@ -123,7 +130,7 @@ def _positions(affine: Affine, info: EinsumInfo) -> tuple[int, int, bool]:
 
 @dataclass(frozen=True)
 class WindowBounds:
-    """Bounds for all mappings of a spec, or of those that cut it into runs of Einsums."""
+    """Lower bounds for all mappings of a spec, or for those that cut it into chains of Einsums."""
 
     spec: Spec
     options: Options
@@ -131,16 +138,16 @@ class WindowBounds:
     """The best, as if all memories had room."""
     lower: LowerBounds
     _inside: dict[tuple[tuple[str, ...], bool], dict[str, Least]] = field(default_factory=dict, repr=False)
-    """By run and whether it is cut off, what each of its Einsums costs at least."""
+    """Lower bound of each Einsum of a chain, by chain and whether the chain is cut off."""
 
     def of_run(self, run: Collection[str]) -> Least:
-        """What all Einsums cost at least if this run exchanges tensors with others in the outermost memory alone."""
+        """Lower bound on all Einsums if this chain exchanges tensors with others only in the outermost memory."""
         return self._cut_off(run).least_of_all(frozenset())
 
     def hoped(self, run: tuple[str, ...], mappings: Sequence[Mapping], cut_off: bool = True) -> Least:
-        """About what all Einsums cost if this run does the best that it could, and the others what they do in the best of these.
+        """Estimated cost of all Einsums if this chain is as good as its bound, and the others as in the best mapping.
 
-        `cut_off`: it exchanges nothing with others on chip.
+        `cut_off`: the chain exchanges nothing with others on chip.
         """
         if not mappings:
             return self.of_run(run)
@@ -153,7 +160,7 @@ class WindowBounds:
         return Least(energy, latency, 0.0)
 
     def inside(self, run: tuple[str, ...]) -> tuple[float, float]:
-        """Energy and latency of a run alone, at least."""
+        """Lower bounds on energy and latency of a chain alone."""
         least = self._least_inside(run, True).values()
         return sum(each.energy for each in least), sum(each.latency for each in least)
 
@@ -166,7 +173,7 @@ class WindowBounds:
         return self._inside[run, cut_off]
 
     def _cut_off(self, run: Collection[str]) -> LowerBounds:
-        """Bounds if a run exchanges nothing with others on chip."""
+        """Bounds for a chain that exchanges nothing with others on chip."""
         inside = set(run)
         crossing = {t for t, users in self.spec.info.users.items() if 0 < len(inside & set(users)) < len(users)}
         outer = _outermost(self.spec)
@@ -179,16 +186,16 @@ class WindowBounds:
         return LowerBounds(options, self.lower.users, self.lower.order)
 
     def of_plan(self, least: Least, plan: WindowPlan) -> Least:
-        """The same of a plan of that run."""
+        """Raise a chain's bound to one for a plan of it."""
         bounds = {name: self.spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums}
         return self.of_rows(least, {name: plan.rows(name, bound) for name, bound in bounds.items()})
 
     def of_plans(self, least: Least, plans: Sequence[WindowPlan]) -> Least:
-        """The least of several plans of that run."""
+        """Raise a chain's bound to the least one for several plans of it."""
         return functools.reduce(Least.__or__, (self.of_plan(least, plan) for plan in plans))
 
     def of_rows(self, least: Least, rows: TypingMapping[str, float]) -> Least:
-        """The same if Einsums make all their rows so many times: those that are made again are computed again."""
+        """Raise a bound for Einsums that make all their rows several times: recomputed rows are computed again."""
         energy = latency = 0.0
         for name, times in rows.items():
             again = times - 1
@@ -200,7 +207,7 @@ class WindowBounds:
         return least.plus(Least(energy, latency, 0.0))
 
     def floors(self, run: Sequence[str]) -> dict[str, EinsumFloor]:
-        """Of each Einsum of a run that exchanges what it makes on chip."""
+        """Floors of each Einsum of a chain whose exchanged tensors stay on chip."""
         inner = {self.spec.info.einsums[name].output for name in run[:-1]}
         outer, options = _outermost(self.spec), self._cut_off(run).options
         floors = {}
@@ -220,7 +227,7 @@ class WindowBounds:
         return floors
 
     def is_met(self, mappings: Sequence[Mapping]) -> bool:
-        """Whether what is known is as good as all could be, also in what decides between equals."""
+        """Whether known mappings are as good as any could be, also in the tie-breaking cost."""
         if not mappings or gap_above(self.options, self.least, mappings):
             return False
         if self.options.minimized.is_front or self.options.minimized.is_product:
@@ -230,14 +237,14 @@ class WindowBounds:
         return min(float(getattr(m, tie)) for m in mappings) <= min(bounds) * (1 + CLOSE)
 
     def promises(self, least: Least, mappings: Sequence[Mapping]) -> bool:
-        """Whether something that costs at least so much could be better than what is known."""
+        """Whether a mapping with this lower bound could be better than these."""
         incumbents = Incumbents(self.options.minimized)
         for m in mappings:
             incumbents = incumbents.with_point(KnownCosts(m.energy, m.latency))
         return bool(incumbents.promising(np.zeros(1), np.zeros(1), least)[0])
 
     def score(self, least: Least) -> float:
-        """For sorting."""
+        """The score of a bound, for sorting."""
         return self.options.minimized.score_of(least.energy, least.latency)
 
 
@@ -302,7 +309,7 @@ def gap_above(options: Options, least: Sequence[KnownCosts], mappings: Sequence[
 
 
 def _outermost(spec: Spec) -> frozenset[str]:
-    """The memories that no limited exchange is about."""
+    """Memories outside of those in which Einsums exchange tensors on chip."""
     inner = exchange_memories(spec) or {}
     return frozenset(m for m in memory_names(spec.require_arch()) if m not in inner)
 

@@ -1,7 +1,7 @@
-"""Which Einsums can be fused through their halos: runs of them that step rows in one loop, and the windows that follow.
+"""Plans of windows: chains of Einsums that step rows in one loop through their halos, and the windows that follow.
 
-From the last Einsum of a run up: a tile of its rows needs a window of what is made before it, which needs another one of
-what is made before that. Several consumers need the hull of their windows.
+They follow from the last Einsum of a chain up: a tile of its rows needs a window of its input, whose producer needs a
+window of its own input, and so on. Several consumers need the hull of their windows.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fusiest.pmapping import least_bits_per_value
 from fusiest.spec import EinsumInfo, Spec
 
 MOST_CHOICES = 3
-"""So many tensors of a run are kept or made again in every combination; of more, all or none are kept."""
+"""Most tensors of a chain that are retained or recomputed in every combination; of more, all or none are retained."""
 
 MOST_EINSUMS = 8
-"""Of a run."""
+"""Most Einsums of a chain."""
 LONGEST_WORKLOAD = 16
-"""Einsums; a search for those of a longer workload takes long."""
+"""Largest workload, in Einsums, that is searched with full effort; a longer one would take long."""
 
 
 class WindowLine(NamedTuple):
-    """Tiles, or windows: the i-th goes from start + i·step to end + i·step."""
+    """A sequence of tiles or windows: the i-th goes from start + i·step to end + i·step."""
 
     start: int
     end: int
@@ -41,22 +41,22 @@ class WindowLine(NamedTuple):
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """A run of Einsums, the variable that the common loop steps in each, and how."""
+    """A chain of Einsums, the variable that the shared loop steps in each, and how."""
 
     einsums: tuple[str, ...]
     times: int
-    """Iterations of the loop."""
+    """Number of iterations of the loop."""
     variables: FrozenDict[str, str]
     tiles: FrozenDict[str, WindowLine]
-    """By Einsum: what it makes in each iteration."""
+    """Tiles that each Einsum makes, one per iteration."""
     windows: FrozenDict[str, WindowLine]
-    """By tensor that is exchanged in the run: what its consumers need, and there is room for."""
+    """Windows of each exchanged tensor: all that its consumers need, held in one space."""
     kept: frozenset[str]
-    """Tensors that are held above the loop."""
+    """Retained tensors, which are held above the loop."""
     _touched: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
-    """By Einsum, `touched_rows`."""
+    """Results of `touched_rows`, by Einsum."""
     _rows: dict[tuple[str, int], float] = field(default_factory=dict, compare=False, repr=False)
-    """By Einsum and bound."""
+    """Results of `rows`, by Einsum and bound."""
 
     def tiling(self, einsum: str) -> Tiling:
         """The Einsum's tiles in the loop."""
@@ -76,7 +76,7 @@ class WindowPlan:
 
 @functools.lru_cache(maxsize=4)
 def has_halos(spec: Spec) -> bool:
-    """Whether an Einsum reads what another one makes otherwise than position by position."""
+    """Whether an Einsum reads another one's output in any way but position by position."""
     for tensor, makers in spec.info.producers.items():
         produced = [spec.info.einsums[maker].accesses[tensor].ranks for maker in makers]
         for user in (u for u in spec.info.users[tensor] if u not in makers):
@@ -88,12 +88,12 @@ def has_halos(spec: Spec) -> bool:
 
 
 def is_too_long(spec: Spec) -> bool:
-    """Whether a workload is so long that windows take many times as long as all else."""
+    """Whether a workload is so long that windows take many times as long as everything else."""
     return len(spec.info.einsums) > LONGEST_WORKLOAD
 
 
 def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:
-    """Runs of Einsums, in listed order, of which only the last makes anything that is used elsewhere."""
+    """Chains of Einsums, in listed order, of which only the last makes a tensor that is used elsewhere."""
     names = list(spec.info.einsums)
     for begin, length in itertools.product(range(len(names)), range(2, MOST_EINSUMS + 1)):
         run = names[begin : begin + length]
@@ -107,9 +107,9 @@ def window_runs(spec: Spec) -> Iterator[tuple[str, ...]]:
 
 
 def window_plans(spec: Spec, run: Sequence[str]) -> Iterator[WindowPlan]:
-    """All plans of a run: over each rank of its result, in tiles that divide, and whatever is kept or made again.
+    """All plans of a chain: over each rank of its result, in tiles that divide, with any choice of retained tensors.
 
-    Of plans over the same rank in as many iterations, the first keeps all that overlaps, the last nothing.
+    Of plans over the same rank in as many iterations, the first retains all overlaps, the last none.
     """
     leader = spec.info.einsums[run[-1]]
     inner = [spec.info.einsums[name].output for name in run[:-1]]
@@ -133,13 +133,13 @@ def _choices(inner: Sequence[str]) -> Iterator[frozenset[str]]:
 
 
 def is_window(plan: WindowPlan, tensor: str) -> bool:
-    """Whether a tensor's tiles are others than those of the run's result: without windows, all have the same."""
+    """Whether a tensor's tiles differ from those of the chain's result: without windows, all are the same."""
     line = plan.windows[tensor]
     return (line.start, line.length) != (0, line.step) or line.step != plan.tiles[plan.einsums[-1]].step
 
 
 def _is_too_wide(spec: Spec, plan: WindowPlan) -> bool:
-    """Whether an Einsum's tiles are longer than all its rows: as a spec, padding would be made of nothing else."""
+    """Whether an Einsum's tiles are longer than all its rows: as a spec, some would be only padding."""
     bounds = {name: spec.info.einsums[name].bounds[plan.variables[name]] for name in plan.einsums[:-1]}
     return any(plan.tiles[name].length > max(bound, plan.tiles[name].step) for name, bound in bounds.items())
 
@@ -150,7 +150,9 @@ def _overlaps(plan: WindowPlan, tensor: str) -> bool:
 
 
 def window_plan(spec: Spec, run: Sequence[str], variable: str, tile: int, kept: frozenset[str]) -> WindowPlan | None:
-    """A run over one variable of its result, in tiles of this size: the windows that follow, or None if they do not all move together.
+    """The windows of a chain over one variable of its result, in tiles of this size.
+
+    None if they do not all move together.
 
     `kept`: tensors that are held above the loop, if their windows overlap.
     """
@@ -181,7 +183,7 @@ def window_plan(spec: Spec, run: Sequence[str], variable: str, tile: int, kept: 
 
 
 def _window(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine) -> tuple[str, WindowLine] | None:
-    """What a user needs of a tensor for its own tiles, and the maker's variable that steps that rank."""
+    """The window of a tensor that a user needs for its own tiles, and the maker's variable that steps that rank."""
     for rank, affine in user.accesses[maker.output].ranks.items():
         a = affine.coefficients.get(variable, 0)
         produced = maker.accesses[maker.output].ranks[rank]
@@ -195,8 +197,10 @@ def _window(user: EinsumInfo, maker: EinsumInfo, variable: str, line: WindowLine
 
 
 def touched_rows(spec: Spec, plan: WindowPlan, maker: EinsumInfo) -> int:
-    """How many rows of what an Einsum makes are needed at least in some iteration: of its first, one in the middle and its last.
-    Padding is left out."""
+    """Rows of an Einsum's output that are needed at least in some iteration: in the first, a middle, or the last one.
+
+    Padding is left out.
+    """
     if maker.name not in plan._touched:
         plan._touched[maker.name] = _touched_rows(spec, plan, maker)
     return plan._touched[maker.name]
@@ -219,21 +223,24 @@ def _touched_rows(spec: Spec, plan: WindowPlan, maker: EinsumInfo) -> int:
 
 
 def plan_bits(spec: Spec, plan: WindowPlan) -> float:
-    """About how much an iteration needs: while an Einsum runs, the windows that it uses, and all that is kept."""
+    """Estimate of the bits that an iteration needs: while an Einsum runs, its windows, and all retained tensors."""
     bits = _window_bits(spec, plan)
     used = ({*spec.info.einsums[name].accesses, *plan.kept} for name in plan.einsums)
     return max(sum(size for tensor, size in bits.items() if tensor in tensors) for tensors in used)
 
 
 def kept_bits(spec: Spec, plan: WindowPlan) -> float:
-    """What is kept from one iteration to the next."""
+    """Bits that are retained from one iteration to the next."""
     bits = _window_bits(spec, plan)
     return sum(bits[tensor] for tensor in plan.kept)
 
 
 def _window_bits(spec: Spec, plan: WindowPlan) -> dict[str, float]:
-    """The windows of each tensor, but for variables that step all tensors of the run alike, such as the batch: they may be
-    stepped outside of everything."""
+    """Bits of the windows of each tensor.
+
+    Variables that step all tensors of the chain alike, such as the batch, count as 1: they may be stepped outside of
+    everything.
+    """
     infos = [spec.info.einsums[name] for name in plan.einsums]
     outside = frozenset.intersection(
         *(info.accesses[t].fully_relevant for info in infos for t in info.accesses.keys() & plan.windows.keys())

@@ -1,8 +1,9 @@
-"""Mappings with windows: runs of Einsums are fused through their halos wherever that is better than what is known.
+"""The search with windows: chains of Einsums are fused through their halos wherever that beats the known mappings.
 
-Plans of windows are tried from the most promising on: for each a spec without windows is searched (`window_specs`). What is
-found is written back, evaluated by the model, and put between mappings of the Einsums before and after it. Never worse than
-without windows, and valid. What no plan can beat ends the search; whether others would be better is known up to a gap.
+Plans of windows are tried from the most promising on. For each, a spec without windows is searched (`unrolled`); its
+mapping is written back, evaluated by the model, and put between mappings of the Einsums before and after it. The result
+is valid and never worse than without windows. The search ends when a bound shows that no plan is better; else the
+result has a gap.
 """
 
 from __future__ import annotations
@@ -46,26 +47,28 @@ from fusiest.pmapping import exchange_memories, open_memories
 from fusiest.spec import Spec
 
 MOST_ATTEMPTS = 48
-"""Runs with one number of iterations that are tried; the most promising ones."""
+"""Most attempts (a chain and a number of iterations); the most promising ones are tried."""
 MOST_WORSE = 2
-"""After so many numbers of iterations in a row that are no better than the others of a run over a rank, no more of it are tried."""
+"""Numbers of iterations in a row without an improvement after which no more of a chain over a rank are tried."""
 MOST_FRUITLESS = 12
-"""After so many plans that fit, and with which no mapping gets better, no more are tried."""
+"""Plans that fit and improve no mapping after which no more are tried."""
 MOST_FRUITLESS_TURNS, MOST_IN_VAIN = 6, 36
-"""In long workloads: plans of a run that are searched exactly and make no mapping better, before the next run's turn; and of all runs."""
+"""Plans in a row, searched exactly, that improve no mapping of a long workload: of a chain before the next one, and of
+all chains."""
 FEWER_WINDOWS = "--windows retained, --max-fused-loops 1 or --windows none takes less time"
 MOST_MADE = 8
-"""Ways to cut a long workload into runs and parts that are evaluated in the end."""
+"""Ways to cut a long workload into chains and parts that are evaluated in the end."""
 MOST_JOINED, MOST_JOINED_IN_VAIN = 4, 2
-"""Runs that are joined with their neighbours, each alone; and, in long workloads, those in a row that make no mapping better."""
+"""Chains that are joined with their neighbours, each alone; and, in long workloads, those in a row without an
+improvement."""
 MOST_SEARCHED = 6
-"""Einsums of a workload in which all that is before and after each run is searched."""
+"""Largest workload, in Einsums, for which all Einsums before and after each chain are searched."""
 WindowPass = tuple[WindowRun, bool]
-"""A run, and whether its windows are kept, or some made again."""
+"""A chain of Einsums, and whether all its windows are retained; else some are recomputed."""
 
 
 def with_windows(result: Result, searches: WindowSearches, say: Progress, begin: float) -> Result:
-    """The result with all that windows make better. `begin`: from when on a time limit counts."""
+    """Improve a result by mappings with windows. `begin`: moment from which a time limit counts."""
     spec, options = result.spec, result.options
     wall, cpu = time.perf_counter(), cpu_seconds()
     stopped, bounds = result.stopped, None
@@ -107,6 +110,8 @@ def _is_met(result: Result, bounds: WindowBounds | None) -> bool:
 
 @dataclass
 class _WindowSearch:
+    """The search with windows for one spec."""
+
     spec: Spec
     options: Options
     searches: WindowSearches
@@ -114,10 +119,10 @@ class _WindowSearch:
     begin: float
     bounds: WindowBounds | None
     mappings: list[Mapping]
-    """The best so far."""
+    """The best mappings so far."""
     stopped: Stop | None = None
     kept_only: bool = True
-    """Whether no windows are made again."""
+    """Whether only retained windows are searched."""
 
     def __post_init__(self) -> None:
         self.names = list(self.spec.info.einsums)
@@ -133,7 +138,7 @@ class _WindowSearch:
         """What was not gone through. None before all runs are known."""
 
     def search_all(self) -> None:
-        """First windows that are kept, then those that are made again: so nothing that is found for the former alone is missed."""
+        """Search retained windows first, then recomputed ones, so that no result with the former is missed."""
         self._look_ahead()
         self._search()
         if self.options.windows == "all" and not self._over() and not self._is_best():
@@ -143,7 +148,7 @@ class _WindowSearch:
             self._join_runs()
 
     def _join_runs(self) -> None:
-        """Promising runs between neighbours with which they may exchange tensors on chip."""
+        """Join promising chains with neighbours with which they may exchange tensors on chip."""
         memories = exchange_memories(self.spec)
         if memories is None or len(memories) != 1:
             return
@@ -160,7 +165,10 @@ class _WindowSearch:
             in_vain = 0 if any(mapping is new for mapping in self.mappings for new in found) else in_vain + 1
 
     def _run_sets(self, joined: RunsJoined) -> Iterator[RunSet]:
-        """Those of the best mapping together, and the most promising ones alone; in long workloads only what contains one of the former."""
+        """Chains to join: those of the best mapping together, and the most promising ones alone.
+
+        In long workloads, only chains that contain one of the best mapping's are tried alone.
+        """
         score = self.options.minimized.score_of
         best = min(self._wholes(), key=lambda part: score(part.energy, part.latency), default=NO_PART)
         runs = {einsums(tree.nodes) for tree in best.trees}
@@ -176,11 +184,11 @@ class _WindowSearch:
         yield from ((run,) for run in single[:MOST_JOINED])
 
     def plans_left(self) -> int:
-        """How many were not gone through."""
+        """Number of plans that were not searched."""
         return sum(left.plans for left in (self.left or {}).values() if self._promises(left.least))
 
     def _look_ahead(self) -> None:
-        """What all runs cost at least, and how many plans they have; where these are many, it is said."""
+        """Bound all chains and count their plans. Large counts are reported."""
         passes = (True, False) if self.options.windows == "all" else (True,)
         ahead, turns = dict[WindowPass, PlansLeft](), self._turns(())
         for run in window_runs(self.spec):
@@ -200,7 +208,7 @@ class _WindowSearch:
         return TurnSearches(self.spec, options, self.forms, self.kept_only, self.tables, max(1, runs))
 
     def _search(self) -> None:
-        """Try plans; then put runs together, as far as that takes no search if time is up."""
+        """Try plans; then put chains together, without another search if time is up."""
         try:
             self._try_plans()
         except OutOfTime:
@@ -212,7 +220,7 @@ class _WindowSearch:
             self._note(self._wholes())
 
     def _try_plans(self) -> None:
-        """The most promising first, until none can be better."""
+        """Try plans as specs, the most promising first, until none can be better."""
         searched, tried = self._search_turns(), 0
         if self.is_long and searched:
             return  # what plans of others find is hardly ever better, and takes a quarter of the time
@@ -243,7 +251,7 @@ class _WindowSearch:
                 worse[kind] = 0 if is_better else worse.get(kind, 0) + 1
 
     def _search_turns(self) -> set[WindowRun]:
-        """Search short runs exactly; those for which no plan could add anything, or in long workloads much."""
+        """Search short chains exactly. Returns those to which no plan as a spec could add (in long workloads, much)."""
         searched: set[WindowRun] = set()
         self.tables, in_vain = self.tables.renewed(), 0
         hopeful = self.promises.in_turn(self._hope)
@@ -277,7 +285,7 @@ class _WindowSearch:
         return searched
 
     def _tried(self, attempt: WindowAttempt) -> list[PartMapping]:
-        """What is found for plans that keep all that overlaps, or for all."""
+        """Mappings found for the plans of an attempt: those that retain all overlaps, or all plans."""
         plans = attempt.plans
         chosen = plans[:1] if self.kept_only else plans
         wanted = [plan for plan in chosen if self.promises.is_worth(plan, self.mappings)]
@@ -289,12 +297,12 @@ class _WindowSearch:
             return []
 
     def _is_promising(self, run: WindowRun) -> bool:
-        """Whether a run may make something better; in longer workloads, whether it is likely to."""
+        """Whether a chain may improve a mapping; in longer workloads, whether it is likely to."""
         is_likely = not self.is_cut or self.promises.is_hopeful(self._hope(run))
         return is_likely and self._promises(self.promises.least[run])
 
     def _hope(self, run: WindowRun) -> float:
-        """The score with the best that a run could be, between what is known before and after it, over the best that is known."""
+        """Hoped score of the best possible chain between the best known parts, as a multiple of the best known score."""
         if self.bounds is None or not self.mappings:
             return 0.0
         first, last = self._span(run)
@@ -318,7 +326,7 @@ class _WindowSearch:
         return first, first + len(run)
 
     def _add(self, run: Sequence[str], parts: Sequence[PartMapping]) -> None:
-        """Note what was found for a run, alone and between what is before and after it."""
+        """Note mappings of a chain, alone and between parts before and after it."""
         span = self._span(run)
         new = self.rows.add(span, parts)
         if not new:
@@ -330,7 +338,7 @@ class _WindowSearch:
             self._note([whole])
 
     def _wholes(self) -> list[PartMapping]:
-        """The best ways to put runs with windows and parts without in a row."""
+        """The best ways to put chains with windows and parts without in a row."""
         if not self.is_cut:
             return self.rows.wholes()
         rows = self._in_order(self.rows.to(len(self.names)))
@@ -341,7 +349,7 @@ class _WindowSearch:
         return sorted(rows, key=lambda row: score(row.energy, row.latency))
 
     def _note(self, parts: Sequence[PartMapping]) -> None:
-        """Whole mappings that are better than known ones."""
+        """Add whole mappings that are better than known ones."""
         better = [
             part for part in best_parts(parts) if part.windows and not self._costs_are_beaten(part.energy, part.latency)
         ]

@@ -1,7 +1,8 @@
-"""The general search: exact for imperfect tiles and any holder order, slower than `search`, for where that does not apply.
+"""The general search: exact for imperfect tiles and any order of storage nodes, slower than the lattice.
 
-For one placement: every order of the holders, and in each every tile chain of each variable (`general_chains`). Costs are
-sums of products over variables (`general_terms`), so the variables are combined one at a time (`general_combine`).
+For one placement it takes every order of the storage nodes, and in each every tile chain of each variable
+(`tile_chains`). Costs are sums of products over variables (`terms`), so the variables are combined one at a time
+(`combine`).
 """
 
 from __future__ import annotations
@@ -39,20 +40,22 @@ class GeneralSearch:
 
     nest: Nest
     memories: tuple[int, ...]
-    """Memories to track, by index on the path (or -1)."""
+    """Memories whose space is a criterion, by index on the path (or -1)."""
     limits: FusedLimits
     imperfect: bool
     leakage: Leakage
     known: Cutoff | None = None
-    """Only pmappings that are not beaten by these costs are of interest."""
+    """Costs of known pmappings: only pmappings that beat each of them in one of both are kept."""
     alone: bool = False
-    """Only energy and latency matter, given where shared tensors are held."""
+    """Whether only energy and latency matter, given where shared tensors are held."""
     objective: Objective | None = None
-    """If it is alone in its workload, only pmappings that are the best by this are of interest."""
+    """The objective of an Einsum that is alone in its workload: only its best pmappings are kept."""
     evaluated: int = 0
+    """Number of candidates so far."""
     chains: dict[object, SingleChains] = field(default_factory=dict)
-    """Chains by what decides on them."""
+    """Chains of each variable, by everything that they depend on."""
     goals: dict[object, Goal] = field(default_factory=dict)
+    """Cutoffs, by where shared tensors are held."""
     looked: set[tuple[Placement, int]] = field(default_factory=set)
     """Nests of which the quick look left out nothing, for the first way in which space sinks."""
 
@@ -67,27 +70,31 @@ class GeneralSearch:
         self.spreads = {i: factors_of(numbers) for i, numbers in self.allowed.items() if numbers is not None}
 
     def goal(self, holding: Iterable[str]) -> Goal | None:
-        """What pmappings have to beat, given the memories that shared tensors are exchanged in."""
+        """The cutoff for pmappings that exchange shared tensors in these memories. None: nothing to beat."""
         if not self.alone:
             return Goal(self.known, False) if self.known is not None else None
         start = self.known if self.known is not None else Cutoff(np.empty((0, 2)))
         return self.goals.setdefault(tuple(sorted(holding)), Goal(start, True, self.objective))
 
     def learn(self, form: Compatibility, rows: Rows) -> None:
-        """Pmappings that are known, to be beaten by others that meet other Einsums in the same way."""
+        """Tighten the cutoff by known pmappings, for others that meet other Einsums in the same way."""
         goal = self.goal(f"{b.tensor}:{b.memory}" for b in form.backings)
         if goal is not None and not form.loops:
             goal.learn(rows.energy, rows.latency)
 
     def pieces(self, placement: Placement) -> Iterator[TablePiece]:
-        """Rows of every form for one placement."""
+        """Rows of every compatibility for one placement."""
         for number, (skeleton, slots, ways) in enumerate(self._nests(placement)):
             if (placement, number) in self.looked:
                 ways = ways[1:]
             yield from self._pieces([GeneralNests(self, skeleton, slots, passed) for passed in ways], [])
 
     def _pieces(self, ways: list[GeneralNests], searched: list[GeneralNests]) -> Iterator[TablePiece]:
-        """Of nests that differ in what their space sinks through; those that are beaten as one need not be searched one by one."""
+        """Rows of nests that differ only in the loops that their space sinks through.
+
+        If the nest in which space sinks through all these loops cannot beat the cutoff, none of them can, and they are
+        not searched one by one.
+        """
         ways = [nests for nests in ways if not any(nests.is_image(other) for other in searched)]
         if len(ways) == 1:
             yield from ways[0].pieces()
@@ -113,7 +120,7 @@ class GeneralSearch:
     def _nests(
         self, placement: Placement
     ) -> Iterator[tuple[Skeleton, dict[str, tuple[Slot, ...]], list[dict[int, frozenset[str]]]]]:
-        """Orders of holders, where loops may stand, and what their space may sink through below the same fused loops."""
+        """Orders of storage nodes, slots for loops, and the ways in which space may sink, grouped by the fused part."""
         check_supported(self.nest, placement)
         for skeleton in skeletons(self.nest, placement, self.imperfect):
             slots = {v: skeleton.slots(v) for v in self.path.einsum.bounds}
@@ -139,7 +146,7 @@ class GeneralSearch:
             )
 
     def power(self, used: tuple[int, ...]) -> float:
-        """Watts of leakage, where `used` counts instances of gated dimensions; of further ones, one is in use."""
+        """Leakage in watts, where `used` counts instances of gated dimensions; of further ones, one is in use."""
         if used not in self.watts:
             dimensions = [d for c in self.path.components for d in c.dimensions]
             numbers = itertools.chain(used, itertools.repeat(1))
@@ -150,5 +157,5 @@ class GeneralSearch:
 
 
 def factors_of(numbers: Iterable[int]) -> frozenset[int]:
-    """All that divide one of these."""
+    """All numbers that divide one of these."""
     return frozenset(f for n in numbers for f in divisors(n))

@@ -1,8 +1,8 @@
-"""Combining the tile chains of all variables, one variable at a time, with Pareto pruning after each.
+"""Combination of the tile chains of all variables, one variable at a time, with Pareto pruning after each.
 
-Every criterion is a sum of products of one factor ≥ 0 per variable. Once some variables are combined, terms that have equal
-factors in all others can be added up: a row whose sums are all at least as large as another's (in the same group) stays
-behind it whatever is chosen for the rest.
+Every criterion is a sum of products of one factor ≥ 0 per variable. Once some variables are combined, terms that have
+equal factors in all others can be added up: a row whose sums are all at least as large as another's (in the same group)
+stays behind it whatever is chosen for the rest.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ _BLOCK = 64
 
 
 class Rest(NamedTuple):
-    """Terms × criteria: weights, times the least that remaining variables make of them."""
+    """Weights times the least factors of the remaining variables."""
 
     capped: Floats
+    """Terms × sizes."""
     bounded: Floats
+    """Terms × criteria."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Partial:
     """Combinations of some variables' chains."""
 
     choice: Ints
-    """Rows × variables: which chain, or -1 where none is chosen yet."""
+    """Rows × variables: number of the chosen chain, or -1 where none is chosen yet."""
     products: Floats
     """Rows × terms."""
     limited: Ints
@@ -57,7 +59,7 @@ class Partial:
 
     @staticmethod
     def whole(parts: Sequence[Partial]) -> Partial:
-        """All rows of these."""
+        """Concatenate these rows."""
         return Partial(
             np.concatenate([p.choice for p in parts]),
             np.concatenate([p.products for p in parts]),
@@ -65,7 +67,7 @@ class Partial:
         )
 
     def times(self, single: Partial, rows: Ints, chains: Ints) -> Partial:
-        """Some rows, each with a chain of one more variable."""
+        """Extend some rows, each by a chain of one more variable."""
         return Partial(
             np.maximum(self.choice[rows], single.choice[chains]),
             self.products[rows] * single.products[chains],
@@ -74,7 +76,7 @@ class Partial:
 
 
 class Pieces:
-    """Rows in pieces of similar ones, each with the least that its rows have."""
+    """Rows in pieces of similar ones, each with the least factors of its rows."""
 
     def __init__(self, state: Partial, pieces: list[Ints], bound: CostBound | None) -> None:
         self.state, self.pieces = state, pieces
@@ -89,20 +91,22 @@ class Pieces:
 
 @dataclass
 class Combiner:
+    """The combination of the chains of all variables of a nest."""
+
     terms: Terms
     singles: Mapping[str, SingleChains]
     limits: Sequence[Limit]
     compared: Floats
-    """Terms × criteria to be minimized, in which a worse row may be dropped."""
+    """Terms × criteria to be minimized: weights."""
     capped: Floats
-    """Terms × criteria with an upper limit, which grow with every factor."""
+    """Terms × sizes with an upper limit, which grow with every factor: weights."""
     caps: Floats
     count: Callable[[int], None]
-    """Told how many combinations are about to be evaluated."""
+    """Called with the number of combinations that are about to be evaluated."""
     complete: Callable[[Partial], tuple[Ints, Floats]]
-    """Of complete rows: those that are allowed, and what they are compared by, energy and latency first."""
+    """Finds which complete rows are allowed, and the criteria to compare them by, energy and latency first."""
     bound: CostBound | None
-    """What has to be beaten, if only energy and latency count or something is known."""
+    """Bound on costs, if only energy and latency count or a pmapping is known. None: nothing to beat."""
 
     def __post_init__(self) -> None:
         self.numbers = self.terms.factor_numbers()
@@ -119,7 +123,7 @@ class Combiner:
         """Whether all combinations were looked at."""
 
     def _choose(self, v: str, chosen: Ints) -> bool:
-        """Some chains of a variable matter; whether any do."""
+        """Keep some chains of a variable; returns whether there are any."""
         self.chosen[v] = chosen
         factors, which = self._factors(v)
         values = np.column_stack([self.singles[v].values(factor)[chosen] for factor in factors])
@@ -130,7 +134,7 @@ class Combiner:
         return len(chosen) > 0
 
     def _factors(self, v: str) -> tuple[list[TermFactor], Ints]:
-        """The factors of a variable, and which of them each term has."""
+        """The distinct factors of a variable, and the number of each term's factor."""
         i = self.terms.variables.index(v)
         factors: dict[int, TermFactor] = {}
         for key, number in zip(self.terms.weights, self.numbers[:, i].tolist(), strict=True):
@@ -138,7 +142,7 @@ class Combiner:
         return [factors[number] for number in range(len(factors))], self.numbers[:, i]
 
     def _signs(self, v: str) -> Signs:
-        """Which of a variable's factors add to something, which are subtracted."""
+        """The signs with which each of a variable's factors counts."""
         i = self.terms.variables.index(v)
         weights = np.concatenate([self.compared, self.capped], axis=1)
         signed = ((False, (weights > 0).any(axis=1)), (True, (weights < 0).any(axis=1)))
@@ -147,17 +151,17 @@ class Combiner:
         return tuple(sorted(signs, key=repr))
 
     def _undominated(self, v: str) -> Ints:
-        """Chains of a variable that matter, whatever the others do."""
+        """Chains of a variable that matter, whatever the others are."""
         return self._limited(v, self.singles[v].undominated(self._signs(v), self.limits))
 
     def _limited(self, v: str, chains: Ints) -> Ints:
-        """Of chains, those whose limits other variables can meet."""
+        """Keep the chains whose limits other variables can meet."""
         others = self._remaining([v])
         limited = (limit.can_be_met(limit.factors[v][chains], others) for limit in self.limits)
         return chains[np.logical_and.reduce([np.ones(len(chains), np.bool_), *limited])]
 
     def run(self) -> Partial:
-        """All combinations that nothing dominates."""
+        """Find all combinations that no other dominates."""
         if not all(self._choose(v, self._undominated(v)) for v in self.terms.variables):
             return self._start().take(np.empty(0, np.int64))
         few = math.prod(len(chosen) for chosen in self.chosen.values()) * len(self.numbers) <= _SMALL
@@ -174,7 +178,7 @@ class Combiner:
         return state if len(state.choice) else state.take(np.empty(0, np.int64))
 
     def _hopeful(self) -> bool:
-        """Whether any combination can beat what is known."""
+        """Whether any combination can beat the cutoff."""
         if self.bound is None:
             return True
         return len(self.bound.keeps(np.ones((1, len(self.numbers))), self._rest(self.terms.variables).bounded)) > 0
@@ -184,7 +188,7 @@ class Combiner:
         return Partial(np.full((1, len(self.terms.variables)), -1), np.ones((1, len(self.numbers))), limited)
 
     def _at_once(self) -> Partial:
-        """Few combinations: all of them, pruned once."""
+        """Combine all variables at once and prune: for few combinations."""
         state = self._start()
         for i, v in enumerate(self.terms.variables):
             whole = self._whole(v)
@@ -207,7 +211,7 @@ class Combiner:
         return self._pruned(self._whole(v), [v])
 
     def _joined(self, state: Partial, single: Partial, joined: Sequence[str]) -> Partial:
-        """All rows with every chain of one more variable, the last of those that are joined: similar ones together."""
+        """Combine all rows with every chain of one more variable, the last in `joined`: similar ones together."""
         self.count(len(state) * len(single))
         pruned = [state.take(np.empty(0, np.int64))]
         before = self._rest(self._remaining(joined[:-1]))
@@ -221,19 +225,19 @@ class Combiner:
         return self._best(Partial.whole(pruned), joined)
 
     def _pieces(self, state: Partial, rest: Rest) -> list[Ints]:
-        """Rows cut into pieces of similar ones that use dimensions alike."""
+        """Cut rows into pieces of similar ones that use dimensions alike."""
         features = np.column_stack([state.products @ rest.capped, state.products @ rest.bounded])
         logs = np.log(np.maximum(features, 1e-300))
         return [piece for rows in self._alike(state.limited) for piece in similar(logs, rows, _BLOCK)]
 
     def _alike(self, limited: Ints) -> list[Ints]:
-        """Rows that use dimensions alike, where that counts."""
+        """Group rows that use dimensions alike, where that counts."""
         alike = group_numbers(np.column_stack([np.zeros(len(limited), np.int64), *self._keys(limited)]))
         order = np.argsort(alike, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if len(order) else []
 
     def _promising(self, blocks: list[Ints], single: Partial, others: Rest) -> list[Ints]:
-        """If something has to be beaten, the most promising chains first."""
+        """Sort blocks of chains, the most promising first, if there is a cutoff."""
         if self.bound is None or len(blocks) < 2:
             return blocks
         energy, latency = self.bound.costs(Pieces(single, blocks, self.bound).least, others.bounded)
@@ -245,7 +249,10 @@ class Combiner:
     def _pairs(
         self, pieces: Pieces, single: Partial, block: Ints, remaining: Sequence[str]
     ) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs of a row and a chain of a block that fit and may matter: of pieces and rows that do so with the least of the block."""
+        """Pairs of a row and a chain of a block that fit and may matter.
+
+        Pieces and then rows that fail with the least of the block are dropped first.
+        """
         state, products = pieces.state, single.products[block]
         rest, caps = self._rest(remaining), self.caps * (1 + _ROUNDING)
         least = products.min(axis=0)
@@ -286,7 +293,7 @@ class Combiner:
         return tuple(v for v in self.terms.variables if v not in joined)
 
     def _rest(self, remaining: Sequence[str]) -> Rest:
-        """What is left of weights, with the least that remaining variables make of them."""
+        """Weights times the least factors of the remaining variables."""
         key = tuple(v for v in self.terms.variables if v in remaining)
         if key not in self.scales:
             least, greatest = np.ones(len(self.numbers)), np.ones(len(self.numbers))
@@ -304,7 +311,7 @@ class Combiner:
         )
 
     def _best(self, state: Partial, joined: Sequence[str]) -> Partial:
-        """Rows that none dominates."""
+        """Rows that no other dominates."""
         remaining = self._remaining(joined)
         keys = [np.zeros(len(state), np.int64)]
         keys += [self.codes[v][state.choice[:, self.terms.variables.index(v)]] for v in joined]
@@ -322,7 +329,10 @@ class Combiner:
         return state.take(nearly_pareto(group_numbers(np.column_stack(keys)), features))
 
     def _features(self, remaining: Sequence[str]) -> Floats:
-        """Terms × sums to compare: per criterion, terms with the same factors in the remaining variables. Equal directions once."""
+        """Terms × sums to compare: per criterion, terms with the same factors in the remaining variables.
+
+        Equal directions once.
+        """
         columns = [self.terms.variables.index(v) for v in remaining]
         classes = group_numbers(self.numbers[:, columns])
         member = classes[:, None] == np.unique(classes)

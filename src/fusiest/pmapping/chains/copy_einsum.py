@@ -1,7 +1,8 @@
-"""Pmappings of a copy Einsum: a degenerate nest of the general search, of two backing holders and nothing else.
+"""Pmappings of a copy Einsum: a degenerate nest of the general search, of two backing nodes and nothing else.
 
-Other holders of a copy cost nothing and hold nothing, so none are written; below the two come loops to single elements. Each
-element is read once and written once; within one memory nothing is, and both tensors share their space.
+Other storage nodes of a copy cost nothing and hold nothing, so none are written; below the two come loops to single
+elements. Each element is read once and written once. Within one memory no element moves, and both tensors share their
+space.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ from fusiest.spec import BoundDimension, Path
 
 
 def copy_placements(path: Path, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """Where the two tensors are backed, each way once. Of the constraints only `no_fused_loops` is left: nothing is tiled,
-    fetched or sent again, and holders stand in hierarchy order."""
+    """All ways to back the two tensors, each once.
+
+    Of the constraints only `no_fused_loops` is left: no tensor is tiled, fetched or sent again, and nodes stand in
+    hierarchy order.
+    """
     ways: dict[Placement, None] = {}
     for placement in placements:
         held = [frozenset[str]() for _ in path.components]
@@ -66,7 +70,7 @@ class CopySearch(GeneralSearch):
             yield from _CopyNests(self, skeleton, slots, dict.fromkeys(skeleton.gaps, frozenset())).pieces()
 
     def _usages(self) -> Usages:
-        """Nothing asks a copy to use fanouts."""
+        """No usages: no `min_usage` applies to a copy."""
         return None
 
 
@@ -88,10 +92,14 @@ def _check(nest: Nest, placement: Placement) -> None:
 
 @dataclass(frozen=True)
 class _CopySkeleton(Skeleton):
-    """All loops above a holder count as fused."""
+    """A copy's nest without its tiles. All loops above a storage node count as fused."""
 
     def is_exchanged(self, holder: HeldTensor) -> bool:
-        """Also where one that nobody else uses lies in the space of one that is exchanged, if that may be too small for it."""
+        """Whether Einsums exchange a tensor at this node.
+
+        That includes a tensor of the copy alone that lies in the space of an exchanged one, if that may be too small
+        for it.
+        """
         if super().is_exchanged(holder):
             return True
         beside = any(
@@ -112,17 +120,17 @@ class _CopySkeleton(Skeleton):
 
     @cached_property
     def dimensions(self) -> tuple[tuple[int, BoundDimension], ...]:
-        """Nothing depends on fanouts below both."""
+        """Fanout dimensions, but for those below both nodes, which do not matter."""
         innermost = max(h.memory for _, h in self.everywhere)
         return tuple((level, d) for level, d in super().dimensions if level <= innermost)
 
     def may_loop(self, variable: str, gap: int, but: Set[int] = frozenset()) -> bool:
-        """Nothing moves between two holders in one memory."""
+        """Whether a Temporal loop may stand in a gap: not between two nodes of one memory, where nothing moves."""
         in_one = 0 < gap < len(self.holders) and self.holders[gap].memory == self.holders[gap - 1].memory
         return not in_one and super().may_loop(variable, gap, but)
 
     def may_spread(self, variable: str, dimension: int) -> bool:
-        """All loops are those of both holders: none replicates a tensor."""
+        """Whether a Spatial loop may use a dimension. It is a loop of both nodes, so it replicates no tensor."""
         return super().may_spread(variable, dimension) and self.may_loop(variable, self.dimension_gaps[dimension])
 
 
@@ -131,7 +139,7 @@ class _CopyNests(GeneralNests):
 
     @cached_property
     def backing(self) -> dict[bool, tuple[int, HeldTensor]]:
-        """Place and holder of the source and (True) of the output."""
+        """Place and node of the source and (True) of the output."""
         return {self.search.nest.problem.tensors[h.tensor].output: (i, h) for i, h in self.skeleton.everywhere}
 
     @property
@@ -171,8 +179,10 @@ class _CopyNests(GeneralNests):
         return (energy + self._watts(state) * latency) * info.n_instances, latency * info.n_instances
 
     def _reserve(self, terms: Terms) -> None:
-        """In one memory both share the space of the larger; if one is exchanged, joining counts it, beyond what the other takes if
-        that is persistent."""
+        """Reserve space: in one memory both share the space of the larger.
+
+        If one is exchanged, joining counts the space beyond that of the other, if the other is persistent.
+        """
         held = list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())

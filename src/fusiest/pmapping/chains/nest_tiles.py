@@ -1,4 +1,4 @@
-"""All tiles of one nest of the general search: what they cost and hold, combined, and as rows of a table."""
+"""All tiles of one nest of the general search: their costs and space, combined, as rows of a table."""
 
 from __future__ import annotations
 
@@ -61,12 +61,15 @@ class GeneralNests:
             yield from self._finished(*combined)
 
     def is_beaten(self) -> bool:
-        """Whether all of them are, by what is known."""
+        """Whether no tiles of this nest can beat the cutoff."""
         self.trial = True
         return self._goal() is not None and self._combined() is None
 
     def _combined(self, batches: float = math.inf) -> tuple[Terms, dict[str, Chains], Partial] | None:
-        """All tiles that fit and matter, and what they are made of; None if there are none. `batches`: of a quick look."""
+        """All tiles that fit and matter, with their terms and chains; None if there are none.
+
+        `batches`: limit of a quick look.
+        """
         terms, chains = self.terms, self.chains
         if any(not len(v_chains) for v_chains in chains.values()):
             return None
@@ -89,7 +92,7 @@ class GeneralNests:
 
     @cached_property
     def terms(self) -> Terms:
-        """What all tiles cost and hold."""
+        """Costs and space of all tiles, as sums of products."""
         terms = Terms(self.variables)
         self._charge(terms)
         self._reserve(terms)
@@ -113,7 +116,7 @@ class GeneralNests:
         return same and all(np.array_equal(limit.factors[a], limit.factors[b]) for limit in self.limited)
 
     def is_image(self, other: GeneralNests) -> bool:
-        """Whether all that is found of it costs what is found of another one: they are alike but for variables that change places."""
+        """Whether this nest and another one have equal costs, but for variables that change places."""
         return any(images(self.terms, other.terms, self.swappings))
 
     def _charge(self, terms: Terms) -> None:
@@ -140,17 +143,20 @@ class GeneralNests:
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
 
     def _sinks(self, place: int, variable: str, slot: int) -> bool:
-        """Whether the reservation of the holder at a place sinks through a loop, which stands right below it."""
+        """Whether the reservation of the node at a place sinks through a loop, which stands right below it."""
         return self.slots[variable][slot].gap == place + 1 and variable in self.passed.get(place, ())
 
     def _counted(self, place: int, holder: HeldTensor) -> list[Hashable]:
-        """Bits: in all per memory of limited size; per memory to track and boundary; and of shared holders apart."""
+        """Names of the sums that a node's bits count towards.
+
+        One for each memory of limited size; one for each tracked memory and boundary; shared nodes apart.
+        """
         account = self._account(place, holder) if holder.memory in self.search.memories else None
         limited = math.isfinite(self.search.path.components[holder.memory].size)
         return [Total(holder.memory)] * limited + [account] * (account is not None)
 
     def _account(self, place: int, holder: HeldTensor) -> Reserved | None:
-        """What a reservation counts towards. None: it is exchanged, and counted when joining, or persistent."""
+        """The account of a reservation. None: the tensor is exchanged, so joining counts it, or it is persistent."""
         nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
         if self.skeleton.is_exchanged(holder):
             return None
@@ -205,7 +211,7 @@ class GeneralNests:
         return [tuple(self.variables.index(v) for v in rank) for rank in ranks if len(rank) > 1]
 
     def _goal(self) -> Goal | None:
-        """What is to be beaten, if anything is."""
+        """The cutoff of this nest. None: nothing to beat."""
         nest = self.search.nest
         holders = [h for _, h in self.skeleton.everywhere if self.skeleton.is_exchanged(h)]
         goal = self.search.goal(f"{nest.names[t]}:{nest.path.components[m].name}" for m, t in holders)
@@ -214,7 +220,7 @@ class GeneralNests:
         return replace(goal, grows=False) if len(goal.cutoff.points) else None
 
     def _bound(self, terms: Terms) -> CostBound | None:
-        """What a row costs at least, if there is something to beat."""
+        """Lower bounds on the costs of rows. None: nothing to beat."""
         search, goal = self.search, self._goal()
         if goal is None:
             return None
@@ -228,7 +234,7 @@ class GeneralNests:
         return CostBound(goal, weights, terms.parts(), lambda criteria: finish(problem, columns, criteria, watts))
 
     def _allowed(self, chains: Mapping[str, Chains], limited: list[Limit], state: Partial) -> np.ndarray:
-        """Rows that meet what can be said only of whole rows."""
+        """Rows that meet the constraints that only whole rows can be tested for."""
         keep = np.ones(len(state), np.bool_)
         for limit, values in zip(limited, state.limited.T, strict=True):
             keep &= limit.met(values)
@@ -247,13 +253,13 @@ class GeneralNests:
 
     @property
     def _innermost(self) -> int:
-        """The innermost holder that is exchanged: loops above it are shared with other Einsums."""
+        """The innermost node that is exchanged: loops above it are shared with other Einsums."""
         return self.last
 
     def _sunk(self, gap: int, fused: np.ndarray) -> np.ndarray:
-        """Rows in which rule 1 moves the holder above a gap to below that gap's Temporal loops.
+        """Rows in which rule 1 moves the node above a gap to below that gap's Temporal loops.
 
-        Not below a loop that might then meet another one over its variable or move above Spatial ones.
+        It does not move below a loop that might then meet another one over its variable or move above Spatial ones.
         """
         holder = self.skeleton.holders[gap - 1]
         if not self.skeleton.sinks_among_fused(gap - 1):
@@ -302,7 +308,7 @@ class GeneralNests:
             yield TablePiece(form, rows, [origin], len(rows))
 
     def _finished_costs(self, terms: Terms, values: Floats, state: Partial) -> Floats:
-        """What complete rows are compared by, besides space."""
+        """Criteria of complete rows, besides space."""
         return np.column_stack(self._energy_latency(terms, values, state))
 
     def _energy_latency(self, terms: Terms, values: Floats, state: Partial) -> tuple[Floats, Floats]:
@@ -343,7 +349,7 @@ class GeneralNests:
         return fused_form(nest, tuple(loops), chain, exchanged, others), bits
 
     def _held(self, loops: Mapping[FusedLoop, Slot]) -> tuple[list[Above], tuple[LoopSet, ...]]:
-        """Holders between fused loops, and the sets of loops between which zones lie."""
+        """Storage nodes between fused loops, and the sets of loops that fusion levels lie between."""
         slots, held = loops.values(), []
         for place, holder in enumerate(self.skeleton.holders[: self.last + 1]):
             above = _loop_set(slot.gap <= place for slot in slots)
@@ -362,6 +368,6 @@ def _loop_set(chosen: Iterable[bool]) -> LoopSet:
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """The distinct rows, of numbers ≥ 0, and for each row which of them it is."""
+    """The distinct rows, of numbers ≥ 0, and for each row the number of its own."""
     _, first, inverse = np.unique(group_numbers(rows), return_index=True, return_inverse=True)
     return rows[first], inverse

@@ -1,4 +1,4 @@
-"""The orders that the holders of one placement may stand in, and the loops that space sinks through, for the general search."""
+"""Orders of the storage nodes of one placement, and the loops that space sinks through, for the general search."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fusiest.pmapping.placements.placement import Placement
 
 
 def skeletons(nest: Nest, placement: Placement, imperfect: bool, kind: type[Skeleton] = Skeleton) -> Iterator[Skeleton]:
-    """All orders of the holders below those on top, less those that another one makes superfluous."""
+    """All orders of the storage nodes below those on top, without those that another one makes superfluous."""
     whole = Steps(nest.problem, [placement]).outer_stretch(0, len(nest.path.components))
     empty = kind(nest, placement, whole, whole.holders, imperfect)
     return _orders(empty, (), nest.order_options(whole))
 
 
 def _orders(skeleton: Skeleton, below: tuple[HeldTensor, ...], options: OrderOptions) -> Iterator[Skeleton]:
-    """From the innermost holder out. What a gap may hold does not depend on the order of the holders above it."""
+    """Extend a skeleton from the innermost node out. A gap's slots do not depend on the order of the nodes above it."""
     if len(below) == len(skeleton.holders):
         yield skeleton
     for holder, after in skeleton.nest.followers(frozenset(below), options, skeleton.stretch):
@@ -58,8 +58,11 @@ def _superfluous(skeleton: Skeleton, place: int) -> bool:
 def lowerings(
     skeleton: Skeleton, slots: Mapping[str, tuple[Slot, ...]], per_variable: int
 ) -> Iterator[dict[int, frozenset[str]]]:
-    """Per holder, the variables whose loop right below it its reservation passes: fully relevant ones, then at most one
-    partially relevant. In an unfused gap all fully relevant ones stand first; a fused gap's order is part of the form."""
+    """Per storage node, the variables whose loop right below it its reservation passes.
+
+    Fully relevant ones come first, then at most one partially relevant one. In an unfused gap all fully relevant ones
+    stand first; a fused gap's order is part of the compatibility.
+    """
     options: list[list[frozenset[str]]] = []
     for place, holder in enumerate(skeleton.holders):
         below = [v for v in slots if Slot(place + 1) in slots[v]]
@@ -100,7 +103,10 @@ def check_supported(nest: Nest, placement: Placement) -> None:
 
 
 def all_sunk(skeleton: Skeleton, ways: Sequence[Mapping[int, frozenset[str]]]) -> dict[int, frozenset[str]]:
-    """As if space sank through all loops, below the fused ones, that it sinks through in any of these: no nest needs less."""
+    """The sinking that lowers space most: below fused loops, through every loop that any of these ways sinks through.
+
+    No nest needs less space.
+    """
     fused = skeleton.last_fused
     return {
         place: passed if place < fused else passed.union(*(other[place] for other in ways))

@@ -37,7 +37,7 @@ class GeneralOrigin:
     skeleton: Skeleton
     slots: Mapping[str, tuple[Slot, ...]]
     passed: Mapping[int, frozenset[str]]
-    """Per holder, the variables whose loop right below it its reservation sinks through."""
+    """Per storage node, the variables whose loop right below it its reservation sinks through."""
     tiles: Mapping[str, Ints]
     """Per variable: rows × slots."""
 
@@ -65,13 +65,13 @@ class GeneralOrigin:
         return loops
 
     def _held(self, gap: int) -> list[Storage | Toll]:
-        """Tolls of a gap, and the holder below."""
+        """Tolls of a gap, and the storage node below."""
         skeleton = self.skeleton
         tolls = [skeleton.nest.toll(t) for g, t in skeleton.tolls if g == gap]
         return [*tolls, skeleton.nest.storage(skeleton.holders[gap])]
 
     def _inside(self, first: int, loops: list[SlotLoop]) -> tuple[Node, ...]:
-        """All from some gap on."""
+        """All nodes from some gap on."""
         skeleton = self.skeleton
         inside: list[Node] = []
         for gap in range(first, len(skeleton.gaps)):
@@ -82,14 +82,17 @@ class GeneralOrigin:
         return (*inside, Compute(einsum=skeleton.path.einsum.name, component=skeleton.path.compute.name))
 
     def _temporal(self, gap: int, loops: list[SlotLoop]) -> list[Node]:
-        """Loops that the reservation of the holder above passes come first, a partially relevant one last of them."""
+        """Temporal loops of a gap.
+
+        Those that the reservation of the node above passes come first, a partially relevant one last of them.
+        """
         full = self.skeleton.nest.full[self.skeleton.holders[gap - 1].tensor] if gap else frozenset()
         temporal = [loop for loop in loops if self.slots[loop.variable][loop.number] == Slot(gap)]
         temporal.sort(key=lambda loop: (not self._passes(gap - 1, loop), loop.variable not in full))
         return [Temporal(rank_variable=loop.variable, tile_shape=loop.tile) for loop in temporal]
 
     def _passes(self, place: int, loop: SlotLoop) -> bool:
-        """Whether the reservation of the holder at a place sinks through a loop, which stands right below it."""
+        """Whether the reservation of the node at a place sinks through a loop, which stands right below it."""
         return loop.variable in self.passed.get(place, frozenset())
 
     def _tail(self, gap: int, loops: list[SlotLoop]) -> list[Node]:

@@ -1,7 +1,7 @@
-"""The chains of one variable, their factors, and which of them matter: shared by all nests in which loops may stand in the same places.
+"""The chains of one variable, their factors, and pruning of chains: shared by all nests with loops in the same slots.
 
-A chain stays behind another, whatever the other variables do, if no factor that adds to a criterion is smaller, and none that is
-subtracted is larger.
+A chain is dominated, whatever the other variables do, if another one has no larger factor that adds to a criterion, and
+no smaller factor that is subtracted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ Signs = tuple[tuple[TermFactor, bool], ...]
 """Factors of a variable, and whether they are subtracted; some are both."""
 
 _FEW = 0.5
-"""If no more than this part of the chains is of interest, they are compared with each other, not all of them."""
+"""Largest part of the chains that are compared with each other alone, and not with all of them."""
 
 
 @dataclass
 class SingleChains:
+    """The chains of one variable."""
+
     chains: Chains
     factors: dict[TermFactor, Floats] = field(default_factory=dict)
     ranges: dict[TermFactor, tuple[float, float]] = field(default_factory=dict)
@@ -39,14 +41,14 @@ class SingleChains:
         return self.factors[factor]
 
     def range(self, factor: TermFactor) -> tuple[float, float]:
-        """The least and the greatest that any chain has."""
+        """The least and the greatest value of a factor over all chains."""
         if factor not in self.ranges:
             values = self.values(factor)
             self.ranges[factor] = values.min(initial=np.inf), values.max(initial=0.0)
         return self.ranges[factor]
 
     def undominated(self, signs: Signs, limits: Sequence[Limit], some: Ints | None = None) -> Ints:
-        """Chains that matter, by number; of `some` of them, those that matter among these."""
+        """Numbers of the chains that no other dominates; with `some`, among these alone."""
         key = signs, tuple(limit.name for limit in limits)
         if some is not None and (key in self.best or len(some) < _FEW * len(self.chains)):
             return some if key in self.best else self._undominated(signs, limits, some)
@@ -55,7 +57,7 @@ class SingleChains:
         return self.best[key] if some is None else np.intersect1d(self.best[key], some, assume_unique=True)
 
     def known(self, signs: Signs, limits: Sequence[Limit]) -> Ints:
-        """All chains, less those that are known not to matter."""
+        """All chains without those that are already found dominated."""
         best = self.best.get((signs, tuple(limit.name for limit in limits)))
         return best if best is not None else np.arange(len(self.chains))
 

@@ -1,7 +1,7 @@
-"""Nests without their tiles, for the general search: holders in an order, and where loops over each variable may stand.
+"""Nests without their tiles, for the general search: storage nodes in an order, and slots for loops over each variable.
 
-Gap i lies right above holder i, the last right above the compute. Spatial loops and Tolls stand at the lower end of the gap
-that follows the last holder of the memories above them. Memories need not stand in hierarchy order.
+Gap i lies right above node i, the last right above the compute. Spatial loops and Tolls stand at the lower end of the
+gap that follows the last node of the memories above them. Memories need not stand in hierarchy order.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A nest without its tiles. `stretch` has the holders of all memories."""
+    """A nest without its tiles."""
 
     nest: Nest
     placement: Placement
     stretch: Stretch
+    """The memory group of all memories."""
     holders: tuple[HeldTensor, ...]
-    """All but those on top, outermost first."""
+    """All storage nodes but those on top, outermost first."""
     imperfect: bool
 
     @property
@@ -41,7 +42,7 @@ class Skeleton:
 
     @cached_property
     def top(self) -> tuple[HeldTensor, ...]:
-        """Holders of the outermost memory and of persistent tensors: no loop stands above them."""
+        """Storage nodes of the outermost memory and of persistent tensors: no loop stands above them."""
         return tuple(sorted(self.stretch.on_top, key=lambda h: (h.tensor, h.memory)))
 
     @cached_property
@@ -54,7 +55,7 @@ class Skeleton:
         return tuple((level, d) for level, c in enumerate(self.path.components) for d in c.dimensions)
 
     def gap_below(self, level: int) -> int:
-        """The gap that follows the last holder of the memories above a component."""
+        """The gap that follows the last node of the memories above a component."""
         return 1 + max((i for i, h in enumerate(self.holders) if h.memory < level), default=-1)
 
     @cached_property
@@ -71,8 +72,11 @@ class Skeleton:
         return tuple(tolls)
 
     def _gap_of_toll(self, level: int, tensor: int) -> int:
-        """Right above the tensor's next holder: further out, a loop that another Einsum shares might come between, and it would
-        pass the Toll as well. But above the fanouts that lie below the Toll."""
+        """The gap of a Toll: right above the tensor's next node, but above the fanouts that lie below the Toll.
+
+        Further out, a loop that another Einsum shares might come between, and the other Einsum would pass the Toll as
+        well.
+        """
         inner = [i for i, h in enumerate(self.holders) if h.tensor == tensor and h.memory > level]
         outermost, lowest = min([self.gap_below(level), *inner]), min(inner, default=len(self.holders))
         fanouts = zip(self.dimensions, self.dimension_gaps, strict=True)
@@ -86,22 +90,22 @@ class Skeleton:
         return self.is_backing(holder) and self.nest.names[holder.tensor] in self.path.einsum.persistent
 
     def is_exchanged(self, holder: HeldTensor) -> bool:
-        """Whether Einsums exchange a tensor here."""
+        """Whether Einsums exchange a tensor at this node."""
         return self.is_backing(holder) and self.nest.is_shared(holder.tensor)
 
     @cached_property
     def last_fused(self) -> int:
-        """The innermost backing holder of a shared tensor, or -1: loops in the gaps down to it are fused."""
+        """The innermost backing node of a shared tensor, or -1: loops in the gaps down to it are fused."""
         return max((i for i, h in enumerate(self.holders) if self.is_exchanged(h)), default=-1)
 
     @cached_property
     def everywhere(self) -> tuple[tuple[int, HeldTensor], ...]:
-        """All holders with their places, -1 for those on top."""
+        """All storage nodes with their places, -1 for those on top."""
         return (*((-1, h) for h in self.top), *enumerate(self.holders))
 
     @cached_property
     def places(self) -> tuple[list[int], ...]:
-        """Per tensor the places of its holders, -1 for one on top."""
+        """Per tensor the places of its nodes, -1 for one on top."""
         return tuple([place for place, h in self.everywhere if h.tensor == t] for t in range(len(self.nest.names)))
 
     def holder(self, place: int, tensor: int) -> HeldTensor:
@@ -120,8 +124,10 @@ class Skeleton:
         return [(tensor, gaps, barred) for tensor, gaps, barred in bars if barred]
 
     def may_loop(self, variable: str, gap: int, but: Set[int] = frozenset()) -> bool:
-        """Whether a Temporal loop recomputes no tensor, refetches none and resends none that must not be; `but` for these tensors,
-        which are backed below it."""
+        """Whether a Temporal loop recomputes, refetches and resends no tensor that must not be.
+
+        Tensors in `but` are exempt, as they are backed below the loop.
+        """
         return not any(t not in but and gap in gaps and variable in barred for t, gaps, barred in self._bars)
 
     def may_spread(self, variable: str, dimension: int) -> bool:
@@ -146,7 +152,7 @@ class Skeleton:
         return any(h.memory >= level and variable in self.nest.relevant[h.tensor] for h in self.holders[:temporal])
 
     def slots(self, variable: str) -> tuple[Slot, ...]:
-        """Where loops over a variable may stand, in written order."""
+        """Slots for loops over a variable, in written order."""
         return tuple(slot for gap in self.gaps for slot in self.gap_slots(variable, gap))
 
     def gap_slots(self, variable: str, gap: int) -> list[Slot]:
@@ -179,7 +185,7 @@ class Skeleton:
         return frozenset(v for rank in ranks for v, a in rank.coefficients.items() if abs(a) > 1)
 
     def sinks(self, place: int) -> bool:
-        """Whether rule 1 may move this holder, every Spatial loop that its tensor sees above it being written above it."""
+        """Whether rule 1 may move this node: every Spatial loop that its tensor sees above it must be written above it."""
         holder = self.holders[place]
         written = all(
             gap <= place
@@ -189,7 +195,7 @@ class Skeleton:
         return written and self.nest.sinks(holder, self.stretch)
 
     def sinks_among_fused(self, place: int) -> bool:
-        """Whether rule 1 may move this holder below fused loops: not if a neighbour may need it above them."""
+        """Whether rule 1 may move this node below fused loops: not if a neighbour may need it above them."""
         return self.sinks(place) and self.nest.names[self.holders[place].tensor] not in self.nest.agreed
 
     def _spreads(self, variable: str, gap: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the general search counts of space: in each memory as a whole, and right below boundaries between fused loops."""
+"""Space as the general search counts it: in each memory as a whole, and right below boundaries between fused loops."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from fusiest.pmapping.chains.terms import Terms
 from fusiest.pmapping.pareto import Floats
 
 Boundary = tuple[int, int]
-"""(i, 0): right below gap i's fused loops; (i, 1): below those loops of gap i + 1 that holder i's reservation passes."""
+"""A boundary between fused loops. (i, 0): right below those of gap i; (i, 1): below those of gap i + 1 that node i's
+reservation passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """All that a memory holds."""
+    """All bits that a memory holds."""
 
     level: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Bits of a tracked memory right below a boundary. `apart`: of a shared tensor's further holder."""
+    """Bits of a tracked memory right below a boundary. `apart`: of a shared tensor's further storage node."""
 
     level: int
     at: Boundary
@@ -30,7 +31,7 @@ class Reserved:
 
 
 def running_sums(terms: Terms, memories: tuple[int, ...]) -> Floats:
-    """Criteria × sums: per memory to track, what is reserved down to each boundary."""
+    """Criteria × sums: per tracked memory, the bits reserved down to each boundary."""
     columns = []
     for memory in memories:
         running = np.zeros(len(terms.criteria))

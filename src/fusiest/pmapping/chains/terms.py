@@ -1,7 +1,7 @@
 """Costs of a nest as sums of products: every count and footprint is a product of one factor per variable.
 
-A factor depends on the variable's tile chain alone, so costs of all combinations of chains are sums over a few terms. What
-each factor counts is exactly what `fusiest.model.accesses` and `fusiest.model.occupancy` count.
+A factor depends on the variable's tile chain alone, so costs of all combinations of chains are sums over a few terms.
+Factors count exactly as `fusiest.model.accesses` and `fusiest.model.occupancy` do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusiest.spec import Access
 Which = str | tuple[int, ...]
 """A query of `Chains.visits`, or slots of `Chains.extent`."""
 TermFactor = tuple[str, Which, int]
-"""Kind, what is looked at, and coefficient: see `factor_values`."""
+"""Kind, query or slots, and coefficient: see `factor_values`."""
 ONE: TermFactor = ("one", "", 0)
 Product = tuple[float, tuple[TermFactor, ...]]
 """A number times one factor per variable."""
@@ -52,7 +52,7 @@ class Terms:
     criteria: dict[Hashable, int] = field(default_factory=dict)
     weights: dict[tuple[TermFactor, ...], dict[int, float]] = field(default_factory=dict)
     skipped: dict[tuple[TermFactor, ...], set[tuple[TermFactor, ...]]] = field(default_factory=dict)
-    """Products that are subtracted, each with those that it is a part of: no factor of it is larger."""
+    """Products that are subtracted, each with the products that it is a part of: no factor of it is larger."""
 
     def criterion(self, name: Hashable) -> int:
         return self.criteria.setdefault(name, len(self.criteria))
@@ -73,7 +73,7 @@ class Terms:
         return result
 
     def factor_numbers(self) -> np.ndarray:
-        """Terms × variables: which of the variable's factors each term has."""
+        """Terms × variables: the number of each variable's factor."""
         numbers: list[dict[TermFactor, int]] = [{} for _ in self.variables]
         return np.array(
             [[n.setdefault(f, len(n)) for n, f in zip(numbers, key, strict=True)] for key in self.weights], np.int64
@@ -97,8 +97,10 @@ class Footprints:
         return tuple(self.nest.path.einsum.bounds)
 
     def products(self, tensor: int, which: tuple[Which, ...], whole: bool = False) -> list[Product]:
-        """`which`, per variable: a query for the footprints of all tiles, or slots for that of one tile. `whole`: of all tiles
-        together, each element once, as `model.elements` says."""
+        """Sum of footprints of a tensor. `which`, per variable: a query for all tiles, or slots for one tile.
+
+        `whole`: of all tiles together, each element once, as `model.elements` says.
+        """
         key = tensor, which, whole
         if key not in self.known:
             self.known[key] = self._products(tensor, dict(zip(self.variables, which, strict=True)), whole)
@@ -128,12 +130,15 @@ class Footprints:
 
 
 class MovedEdge(NamedTuple):
-    """Where values of a tensor move: at component `at`, for the holder at place `below` in component `child`."""
+    """A transfer of a tensor's values."""
 
     access: Access
     at: int
+    """Component that pays."""
     below: int
+    """Place of the node further in."""
     child: int
+    """Component of that node."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ class Charges:
         return weights
 
     def _tensor(self, tensor: int) -> None:
-        """Reads and writes of every holder and Toll of one tensor."""
+        """Add reads and writes of every storage node and Toll of one tensor."""
         skeleton = self.skeleton
         components = skeleton.path.components
         access = skeleton.path.einsum.accesses[skeleton.nest.names[tensor]]
@@ -191,7 +196,7 @@ class Charges:
                     self._charge(MovedEdge(access, holder.memory, place, holder.memory), charge)
 
     def _charge(self, edge: MovedEdge, charge: PaidAction) -> None:
-        """Calls of an action; less those of the first pass, which is skipped."""
+        """Add calls of an action; subtract those of the first pass, which is skipped."""
         component = self.skeleton.path.components[edge.at]
         a, calls = component.actions[charge.action], charge.calls(component, edge.access.tensor)
         self._add(edge, False, charge.skipped, {"energy": calls * a.energy})
@@ -207,7 +212,7 @@ class Charges:
                 self.terms.skipped.setdefault(key, set()).add(whole)
 
     def _moved(self, edge: MovedEdge, per_unit: bool, first: bool) -> list[Product]:
-        """`fusiest.model.accesses._moved`."""
+        """Count the values moved, as `fusiest.model.accesses._moved` does."""
         tensor = self.skeleton.nest.number[edge.access.tensor]
         full, relevant = self.skeleton.nest.full[tensor], self.skeleton.nest.relevant[tensor]
 
@@ -227,11 +232,13 @@ class Charges:
 
 
 class HolderBits(NamedTuple):
-    """What a holder reserves: its place (-1 on top), and the bits."""
+    """The reservation of a storage node."""
 
     place: int
+    """Its place, -1 on top."""
     holder: HeldTensor
     products: list[Product]
+    """Its bits."""
 
 
 def reservations(
@@ -240,9 +247,10 @@ def reservations(
     sinks: Callable[[int, str, int], bool],
     footprints: Footprints,
 ) -> Iterator[HolderBits]:
-    """What each holder reserves.
+    """Reservations of all storage nodes.
 
-    `sinks`: whether the reservation of the holder at a place sinks through the loop over a variable in a slot of this number.
+    `sinks`: whether the reservation of the node at a place sinks through the loop over a variable in a slot of this
+    number.
     """
     for place, holder in skeleton.everywhere:
         name = skeleton.nest.names[holder.tensor]

@@ -1,7 +1,7 @@
 """Constraints that tie several variables together: fanouts, products in `loop_bounds` and `tile_shape`, `min_usage`.
 
-Each is a product of one integer per variable. Where less is never worse it is one more criterion with a limit; where the
-exact value matters (leakage of gated dimensions, asked usage, lower limits) it is part of the key of a group.
+Each is a product of one integer per variable. Where less is never worse it is one more criterion with a limit; where
+the exact value matters (leakage of gated dimensions, asked usage, lower limits) it is part of the key of a group.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ Usages = frozenset[tuple[float, ...]] | None
 
 @dataclass(frozen=True)
 class Limit:
-    """A product over variables: its factors per chain, the most it may be, and whether its value matters."""
+    """A limit on a product over variables."""
 
     factors: Mapping[str, Ints]
+    """Factor of each variable, per chain."""
     most: float
+    """The most that the product may be."""
     is_key: bool
+    """Whether its exact value matters."""
     name: Hashable
-    """Limits of the same name have the same factors for the same chains."""
+    """A name: limits of the same name have the same factors for the same chains."""
     comparison: BoundComparison | None = None
     allowed: frozenset[int] | None = None
-    """Values that it may have, where they are known."""
+    """Values that it may have. None: not restricted to a list."""
     _good: dict[tuple[str, ...], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def _options(self) -> dict[str, list[int]]:
-        """Per variable, the factors that its chains have."""
+        """Per variable, the distinct factors of its chains."""
         return {v: np.flatnonzero(np.bincount(v_factors)).tolist() for v, v_factors in self.factors.items()}
 
     def can_be_met(self, values: Ints, remaining: Sequence[str]) -> np.ndarray:
-        """Where the product so far can become an allowed one with some chains of the remaining variables."""
+        """Which products so far can become an allowed one with some chains of the remaining variables."""
         keep: np.ndarray = values <= self.most
         if self.allowed is None:
             return keep
@@ -56,12 +59,14 @@ class Limit:
 
     @property
     def whole(self) -> np.ndarray:
-        """Per product of all variables, whether it is allowed as far as that is known; the last is for all that is larger."""
+        """Per product of all variables, whether it is in `allowed`; the last entry is for all larger products."""
         return np.ones(1, np.bool_) if self.allowed is None else self._can_become_allowed(self.allowed, ())
 
     def _can_become_allowed(self, allowed: frozenset[int], remaining: Sequence[str]) -> np.ndarray:
-        """Per product so far, whether some chains of the remaining variables make an allowed one of it; the
-        last is for all that is larger."""
+        """Per product so far, whether some chains of the remaining variables make an allowed product of it.
+
+        The last entry is for all larger products.
+        """
         factors = {1}
         for v in remaining:
             factors = {n for a in factors for b in self._options[v] if (n := a * b) <= self.most}
@@ -81,7 +86,7 @@ class Limit:
 def limits(
     skeleton: Skeleton, chains: Mapping[str, Chains], allowed: Mapping[int, frozenset[int] | None]
 ) -> list[Limit]:
-    """The dimensions' usages first, in the skeleton's order. `allowed`: the `allowed_instances` of each."""
+    """All limits of a skeleton, its dimensions' usages first. `allowed`: the `allowed_instances` of each dimension."""
     used = [_used(chains, i) for i in range(len(skeleton.dimensions))]
     result = []
     for i, (factors, (_, d)) in enumerate(zip(used, skeleton.dimensions, strict=True)):
@@ -97,7 +102,7 @@ def limits(
 
 
 def allowed_instances(d: BoundDimension, usages: Usages, number: int) -> frozenset[int] | None:
-    """How many instances of a dimension may be in use, if `min_usage` says so; it has this number on the path."""
+    """Numbers of instances of a dimension that `min_usage` allows. None: any. `number`: of the dimension on the path."""
     if usages is None or d.min_usage == 0:
         return None
     good = {u[number] for u in usages}
@@ -122,12 +127,12 @@ def _compared(comparison: BoundComparison, values: Mapping[str, Ints], name: Has
 
 
 def asked_usages(problem: Problem, imperfect: bool) -> Usages:
-    """Usages that `min_usage` leaves: of all tiles, or, where they have to divide, of those that do."""
+    """Usages that `min_usage` leaves: among imperfect tiles if these are searched, else among perfect ones."""
     return best_usages(problem.path, True) if imperfect else usages_of_divisors(problem)
 
 
 def best_usages(path: Path, imperfect: bool) -> Usages:
-    """`min_usage`: usages that no other choice of Spatial loops dominates. None if nothing asks for any usage."""
+    """Usages that no other choice of Spatial loops dominates, if some `min_usage` is set; None if none is."""
     if not any(d.min_usage > 0 for c in path.components for d in c.dimensions):
         return None
     return undominated(_usages(path, imperfect))
@@ -139,7 +144,7 @@ def can_spread(path: Path, imperfect: bool) -> bool:
 
 
 def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
-    """Of every choice of Spatial loops that meets all `loop_bounds`, how far it uses each dimension.
+    """Usage of every dimension, for each choice of Spatial loops that meets all `loop_bounds`.
 
     A row per choice: instances used of each dimension, and the products that `loop_bounds` compare.
     """
@@ -164,7 +169,7 @@ def _usages(path: Path, imperfect: bool) -> set[tuple[float, ...]]:
 
 
 def _compares(comparison: BoundComparison, value: int) -> bool:
-    """Whether a product is one that is asked for."""
+    """Whether a product obeys a comparison."""
     name = next(iter(comparison.variables), None)
     return satisfies(comparison, {name: value} if name is not None else {})
 

@@ -23,19 +23,21 @@ from fusiest.spec import BoundComparison
 
 MOST_CHAINS = 100_000_000
 COUNTED, FIRST, PAST = "c", "f", "-"
-"""What a query does with a loop: all its iterations, only index 0, or nothing (it stands too far in)."""
+"""Marks of a query. COUNTED: all iterations of a loop; FIRST: only index 0; PAST: none, the loop stands too far in."""
 _MARKS = {COUNTED: kernels.COUNTED, FIRST: kernels.FIRST, PAST: kernels.PAST}
 
 
 @dataclass(frozen=True)
 class Chains:
+    """All chains of tiles of one variable."""
+
     variable: str
     bound: int
     slots: tuple[Slot, ...]
     tiles: Ints
     """Chains × slots."""
     fused: int
-    """How many of the slots are for fused loops: the first ones."""
+    """Number of the slots for fused loops, which come first."""
 
     def __len__(self) -> int:
         return len(self.tiles)
@@ -45,7 +47,7 @@ class Chains:
 
     @cached_property
     def fused_tiles(self) -> Ints:
-        """Chains × slots for fused loops: what neighbours must agree on."""
+        """Chains × slots for fused loops: tiles that neighbours must agree on."""
         return self.tiles[:, : self.fused]
 
     @cached_property
@@ -78,7 +80,7 @@ class Chains:
         return result
 
     def visits(self, query: str) -> tuple[Ints, Ints]:
-        """How many tiles are visited, and the sum of their extents: `fusiest.model.visits` for all chains at once."""
+        """Count the visited tiles, and add up their extents: `fusiest.model.visits` for all chains at once."""
         query = query.rstrip(PAST)
         first, begin = self._first_extents(query)
         marks = np.array([_MARKS[mark] for mark in query], np.int64)
@@ -115,10 +117,10 @@ def make_chains(
     imperfect: bool,
     spreads: Mapping[int, Set[int]] = MappingProxyType({}),
 ) -> Chains:
-    """Every chain through these slots that obeys the constraints on this variable alone.
+    """Make every chain through these slots that obeys the constraints on this variable alone.
 
-    `forced`: gaps that must have a fused Temporal loop. `most_fused`: how many fused loops there may be. `spreads`: per
-    dimension, iterations that loops on it may have, if not all.
+    `forced`: gaps that must have a fused Temporal loop. `most_fused`: most fused loops. `spreads`: per dimension,
+    iterations that loops on it may have, if not all.
     """
     bound = skeleton.path.einsum.bounds[variable]
     extent = np.full(1, bound)
@@ -153,7 +155,10 @@ def make_chains(
 def spread_chains(
     skeleton: Skeleton, variable: str, slots: tuple[Slot, ...], bound: int, options: Callable[[int], tuple[int, ...]]
 ) -> Ints:
-    """Tiles of every chain through these slots, from an extent down to 1, with such tiles below each; no loop is fused."""
+    """Tiles of every chain through these slots, from an extent down to 1; no loop is fused.
+
+    `options`: tiles per extent.
+    """
     extent = np.full(1, bound)
     columns: list[Ints] = []
     for i, slot in enumerate(slots):
@@ -197,7 +202,7 @@ def _spread(skeleton: Skeleton, variable: str, dimension: int, iterations: Ints)
 
 
 def single(comparison: BoundComparison, variable: str, values: Ints) -> np.ndarray:
-    """Where values of a variable obey a comparison of single variables."""
+    """Which values of a variable obey a comparison of single variables."""
     if comparison.operator.startswith("product") or variable not in comparison.variables:
         return np.ones(len(values), np.bool_)
     options, inverse = np.unique(values, return_inverse=True)
@@ -205,7 +210,7 @@ def single(comparison: BoundComparison, variable: str, values: Ints) -> np.ndarr
 
 
 def allowed_chains(skeleton: Skeleton, chains: Chains) -> np.ndarray:
-    """Chains that obey `loop_bounds` where they have no loop, `tile_shape`, and swap no loops."""
+    """Which chains obey `loop_bounds` where they have no loop, obey `tile_shape`, and swap no loops."""
     keep = np.ones(len(chains), np.bool_)
     used = {slot.dimension for slot in chains.slots}
     for i, (_, d) in enumerate(skeleton.dimensions):
@@ -224,7 +229,7 @@ def allowed_chains(skeleton: Skeleton, chains: Chains) -> np.ndarray:
 
 
 def written_above(skeleton: Skeleton, slots: tuple[Slot, ...], place: int) -> list[int]:
-    """Slots that are written above a holder."""
+    """Slots that are written above a storage node."""
     return [i for i, slot in enumerate(slots) if slot.gap <= place]
 
 

@@ -1,5 +1,5 @@
-"""Why a search found what it found, for people.
+"""Explanations of a search's results, for users.
 
-`why_none` names the constraint that leaves no pmapping; `notes` says what a search leaves out and how to ask for it; `allowed` checks
-a finished mapping against the architecture's constraints.
+`why_none` names the constraint that leaves no pmapping; `notes` tells what a search leaves out and how to ask for it;
+`allowed` checks a finished mapping against the architecture's constraints.
 """

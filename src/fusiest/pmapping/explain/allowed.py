@@ -1,7 +1,7 @@
-"""Whether a finished mapping obeys the architecture's constraints: what both solvers see to while they search, asked of a LoopTree.
+"""Whether a finished LoopTree obeys the architecture's constraints, which both solvers see to while they search.
 
-For mappings that are made otherwise: with windows, or of parts. Where Einsums make windows, loops may stand above a backed tensor that
-do not index it fully; that the tensor is right all the same, the model says.
+It checks mappings that are made in other ways: with windows, or from parts. Below windowed loops, loops that do not
+index a backed tensor fully may stand above it; the model checks that the tensor is right all the same.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from fusiest.spec import BoundDimension, Path, Spec, bind
 
 
 class WrittenLoop(NamedTuple):
-    """A loop with more than one iteration, by its place among all nodes above an Einsum's compute."""
+    """A loop with more than one iteration."""
 
     place: int
+    """Its place among all nodes above an Einsum's compute."""
     variable: str
     node: Temporal | Spatial
     iterations: int
-    """At most; of one that makes windows, two stand for all."""
+    """Most iterations; for one that makes windows, two stand for all."""
     tile: int
-    """The variable's extent below it; of windows the longest."""
+    """The variable's extent below it; for windows the longest."""
 
 
 def is_allowed(spec: Spec, tree: LoopTree, imperfect: bool | None) -> bool:
-    """Whether a mapping obeys all constraints. `imperfect`: tiles need not divide, so that more can be asked for by `min_usage`;
-    None: that is not asked for."""
+    """Whether a mapping obeys all constraints.
+
+    `imperfect`: tiles need not divide, so that `min_usage` can ask for more; None: `min_usage` is not tested.
+    """
     return all(_is_allowed(spec, nodes, imperfect) for nodes in tree.paths())
 
 
@@ -75,7 +78,7 @@ def _usages_of(spec: Spec, einsum: str, compute: str, imperfect: bool) -> Usages
 
 @dataclass(frozen=True)
 class _WrittenBranch:
-    """All that stands above an Einsum's compute."""
+    """All nodes above an Einsum's compute."""
 
     path: Path
     nodes: tuple[Node, ...]
@@ -84,7 +87,7 @@ class _WrittenBranch:
 
     @functools.cached_property
     def loops(self) -> tuple[WrittenLoop, ...]:
-        """With their iterations, from the root down."""
+        """Loops with more than one iteration, from the root down."""
         extents, loops = dict(self.path.einsum.bounds), []
         for place, node in enumerate(self.nodes):
             if not isinstance(node, Temporal | Spatial):
@@ -104,7 +107,7 @@ class _WrittenBranch:
         return self.path.einsum.name
 
     def extents(self, place: int) -> dict[str, int]:
-        """Of all variables, below the loops that are written above a place."""
+        """Extents of all variables, below the loops that are written above a place."""
         return {**self.path.einsum.bounds, **{loop.variable: loop.tile for loop in self.loops if loop.place < place}}
 
     def _steps(self, places: range, variables: frozenset[str], temporal: bool) -> bool:
@@ -130,7 +133,7 @@ class _WrittenBranch:
         return spread
 
     def spreads_as_asked(self) -> bool:
-        """`loop_bounds` and `reuse`."""
+        """Whether `loop_bounds` and `reuse` are obeyed."""
         for dimension in self._dimensions:
             spread = self._on(dimension)
             if any(spread[v] > 1 for v in never_spread(self.path.einsum, dimension)):
@@ -141,7 +144,7 @@ class _WrittenBranch:
 
     @property
     def usage(self) -> tuple[float, ...]:
-        """What `min_usage` compares."""
+        """Usages that `min_usage` compares."""
         return usage(self._dimensions, [math.prod(self._on(d).values()) for d in self._dimensions])
 
     # --- holders ------------------------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ class _WrittenBranch:
         return held
 
     def _holders(self) -> Iterator[tuple[int, str, str]]:
-        """Place, memory and tensor."""
+        """Storage nodes: place, memory and tensor."""
         for place, node in enumerate(self.nodes):
             if isinstance(node, Storage):
                 for tensor in node.tensors:
@@ -162,12 +165,12 @@ class _WrittenBranch:
                         yield place, str(node.component), str(tensor)
 
     def is_placed(self, placement: Placement) -> bool:
-        """Whether memories hold just what the placement says."""
+        """Whether memories hold exactly the tensors of the placement."""
         memories = ((self.path.components[i].name, placement.held[i]) for i in self.path.memories)
         return all(self._held.get(name, frozenset()) == tensors for name, tensors in memories)
 
     def obeys(self, nest: Nest, stretch: Stretch) -> bool:
-        """What constrains holders, and loops between them."""
+        """Whether storage nodes, and loops between them, obey their constraints."""
         names = [component.name for component in self.path.components]
         holders = [
             (place, HeldTensor(names.index(component), nest.number[tensor]))
@@ -178,7 +181,7 @@ class _WrittenBranch:
         )
 
     def _are_in_order(self, holders: Sequence[tuple[int, HeldTensor]], nest: Nest, stretch: Stretch) -> bool:
-        """The order of memories, where loops stand between, and `tensor_order_options`."""
+        """Whether memories stand in their order, where loops stand between, and `tensor_order_options` are obeyed."""
         everything = frozenset(self.path.einsum.bounds)
         between = [(place, holder) for place, holder in holders if holder not in stretch.on_top]
         for i, (above, upper) in enumerate(between):
@@ -203,7 +206,7 @@ class _WrittenBranch:
         nest: Nest,
         stretch: Stretch,
     ) -> bool:
-        """`no_fused_loops`, `no_refetch_from_above`, `no_resend_to_below`, `tile_shape`."""
+        """Whether `no_fused_loops`, `no_refetch_from_above`, `no_resend_to_below` and `tile_shape` are obeyed."""
         own = [at for at, other in holders if other.tensor == holder.tensor]
         unindexed = frozenset(self.path.einsum.bounds) - nest.full[holder.tensor]
         below = next((at for at in own if at > place), len(self.nodes))

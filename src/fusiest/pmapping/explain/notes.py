@@ -1,4 +1,4 @@
-"""What a search leaves out that may be better, and how to ask for it: notes for people, one line each."""
+"""Notes for users, one line each: what a search leaves out that may be better, and how to ask for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusiest.spec import Path, Spec, computes, flatten, path_nodes
 _LARGE_PRIME = 16
 """A bound with a larger prime factor has few tiles that divide it."""
 _MANY_CHOICES, _FEWER = 1_000, 4
-"""Of Spatial loops; how many times fewer `min_usage` should leave to be worth a note."""
+"""Choices of Spatial loops that are many; and the factor by which `min_usage` must reduce them to be worth a note."""
 
 
 def search_notes(spec: Spec, imperfect: bool) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def ordered_by_chance(spec: Spec) -> list[tuple[str, ...]]:
 
 
 def _neighbours(spec: Spec, path: Path) -> Iterator[tuple[tuple[str, str], bool]]:
-    """Pairs of memories that hold something at once and whose order counts, and whether that is never the same tensor."""
+    """Pairs of memories that hold tensors at once and whose order counts, and whether they never hold the same tensor."""
     memories = path.memories[1:]
     together = beside(spec, path)
     for outer, inner in zip(memories, memories[1:], strict=False):
@@ -119,7 +119,7 @@ def spatial_notes(spec: Spec) -> tuple[str, ...]:
 
 
 def _choices(spec: Spec, path: Path) -> Iterator[tuple[str, int, int]]:
-    """Per component with very many choices, how many there are, and would be if as much as possible were used."""
+    """Components with very many choices of Spatial loops: their number, and that with as much as possible in use."""
     if all(d.min_usage >= 1 for c in path.components for d in c.dimensions):
         return
     constraints = constrained_variables(spec, path)

@@ -21,7 +21,7 @@ from fusiest.pmapping.table import FusedLimits
 from fusiest.spec import Path, Spec
 
 _SECONDS = 5.0
-"""For the search of how large one memory would have to be."""
+"""Seconds for the search of how large one memory would have to be."""
 
 
 class NoMapping(FusiestError):
@@ -44,7 +44,7 @@ def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
 
 @dataclass(frozen=True)
 class _Diagnosis:
-    """Of one Einsum on one compute."""
+    """The reason why one Einsum has no pmapping on one compute."""
 
     spec: Spec
     path: Path
@@ -94,7 +94,7 @@ class _Diagnosis:
         return any(len(piece.rows) for piece in explore_path(self.spec, path, asked))
 
     def _everything(self) -> float:
-        """More bits than a memory could need: all tensors, and what it has."""
+        """More bits than a memory could need: those of all tensors, and its size."""
         info, memories = self.path.einsum, [self.path.components[i] for i in self.path.memories]
         bits = [
             sum(footprint(access, info.bounds) * c.bits_per_value[t] for t, access in info.accesses.items())
@@ -108,10 +108,10 @@ class _Diagnosis:
         return f"{limits.loops}" if limits.loops is not None else f"{limits.per_variable} per variable"
 
     def _least_need(self, index: int) -> str | None:
-        """How much a memory must hold at least if it alone were larger, and how much more that is; None if that does not help.
+        """The least size that a memory needs if it alone is enlarged, and the difference; None if that does not help.
 
-        By bisection, for some seconds of processor time, so that other work on the machine does not change what is said: then it is
-        a bound.
+        By bisection, for some seconds of processor time, so that other work on the machine does not change the message:
+        then it is a bound.
         """
         size = low = self.path.components[index].size
         high = self._everything()

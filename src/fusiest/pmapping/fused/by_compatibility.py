@@ -14,25 +14,28 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import Compatibility, FusedLoop, Rows, group_numbers
 
 _MANY = 1 << 18
-"""Rows that wait to be pruned."""
+"""Number of rows from which on they are pruned before more are added."""
 
 
 @dataclass(frozen=True)
 class Ancestry:
-    """How rows go on above their layer."""
+    """The storage nodes above the layer in which rows end."""
 
     on_top: frozenset[HeldTensor]
+    """Nodes above all loops."""
     above: tuple[tuple[HeldTensor, frozenset[FusedLoop]], ...] = ()
-    """From the innermost out: each holder with the fused loops above it."""
+    """From the innermost out: each node with the fused loops above it."""
     tolls: tuple[HeldTensor, ...] = ()
-    """Tolls that tensors pass on their way to these holders."""
+    """Tolls that tensors pass on their way to these nodes."""
 
 
 class FusedOrigin(NamedTuple):
-    """The layer in which rows end, and how they go on above it."""
+    """The origin of fused rows."""
 
     layer: int
+    """The layer in which they end."""
     ancestry: Ancestry
+    """The nodes above it."""
 
 
 class FusedRows(NamedTuple):
@@ -43,7 +46,7 @@ class FusedRows(NamedTuple):
     tiles: Ints
     """The number of its tiles in their class."""
     criteria: Floats
-    """Energy, latency, per memory running sums of bits down to each zone; then what is open of the costs."""
+    """Energy, latency, per memory running sums of bits down to each fusion level; then open parts of the costs."""
 
     def take(self, which: Ints) -> FusedRows:
         return FusedRows(self.row[which], self.tiles[which], self.criteria[which])
@@ -74,7 +77,7 @@ class Gathered:
             self.prune()
 
     def prune(self) -> None:
-        """Leave out rows that another one of the same tiles dominates."""
+        """Drop rows that another one of the same tiles dominates."""
         self.waiting = 0
         best = _best(*self._tiles(), self._criteria(), in_order=False)
         best.sort()
@@ -87,7 +90,7 @@ class Gathered:
         ]
 
     def taken(self, first: Ints, memories: int, prune: bool) -> tuple[Rows, list[FusedOrigin]]:
-        """All pieces as rows of a table, pruned or not, and how they came about. Nothing is left here.
+        """Move all pieces out, as rows of a table, pruned or not, with their origins.
 
         `first`: per layer, the number of its first row among those of all layers. Numbers of rows are such numbers.
         """
@@ -116,7 +119,7 @@ class Gathered:
         return np.concatenate([piece.rows.criteria for piece in self.pieces])
 
     def _tiles(self) -> tuple[Ints, Ints]:
-        """All tiles that rows may have, by loops of the compatibility, and per row which."""
+        """All tiles that rows may have, by loops of the compatibility, and the number of each row's."""
         first: dict[int, int] = {}
         options: list[Ints] = []
         columns = [self.pieces[0].tile_class.loops.index(loop) for loop in self.compatibility.loops]

@@ -28,7 +28,7 @@ class TileClass:
     problem: Problem
     loops: tuple[FusedLoop, ...]
     first: Ints
-    """Per tile shape (its number among those of seeds), where its tiles begin."""
+    """Per tile shape (its number among those of seeds), the beginning of its tiles."""
     tiles: Ints
     """Tiles × loops."""
     _below: dict[LoopSet, Ints] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class FusedTiles:
     shapes: Mapping[int, Ints]
     """Per tensor of a seed, the tile shapes at its seeds, in order."""
     plans: dict[object, Any] = field(default_factory=dict)
-    """What is known about holders between loops, by the class of tiles (all of which are known here) and more."""
+    """Plans of storage nodes between loops, by the class of tiles (all of which are remembered here) and more."""
     _known: dict[object, list[TileClass]] = field(default_factory=dict)
     _spaces: list[tuple[Ints, Ints, Floats]] = field(default_factory=list)
 
     def space(self, count: int, columns: int) -> tuple[Ints, Ints, Floats]:
-        """Arrays for the row, the tiles and the criteria of so many rows: the same ones again and again."""
+        """Arrays for the row, the tiles and the criteria of this many rows: the same ones again and again."""
         if not self._spaces or len(self._spaces[-1][0]) < count or self._spaces[-1][2].size < count * columns:
             larger = 2 * count
             self._spaces[:] = [(np.empty(larger, np.int64), np.empty(larger, np.int64), np.empty(larger * columns))]
@@ -74,8 +74,10 @@ class FusedTiles:
         return row[:count], tiles[:count], criteria[: count * columns].reshape(count, columns)
 
     def classes(self, tensor: int, unfused: frozenset[str], holders: int) -> list[TileClass]:
-        """Tiles by the loops that they need above a seed of a tensor. `unfused`: variables without a fused loop there;
-        `holders`: how many stand between the loops."""
+        """Tiles by the fused loops that they need above a seed of a tensor.
+
+        `unfused`: variables without a fused loop there; `holders`: the number of nodes between the loops.
+        """
         most = min(self.limits.per_variable, holders + 1)
         key = tensor, unfused, most
         if key not in self._known:

@@ -1,8 +1,8 @@
-"""The fused part of a nest: what stands above the innermost shared backing holder.
+"""The fused part of a nest: the nodes and loops above the innermost shared backing node.
 
-The tile at that holder is the innermost fused tile of each variable. With at most one fused loop per rank variable, the
+The tile at that node is the innermost fused tile of each variable. With at most one fused loop per rank variable, the
 place of each loop then fixes everything above it; where more are allowed, all chains of tiles further out are added to
-the rows. So we enumerate structures (`fused_structures`, `fused_plans`); costs are computed for all rows at once.
+the rows. So we enumerate structures (`structures`, `structure_plans`); costs are computed for all rows at once.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class FusedPart:
     def _rows(
         self, tile_class: TileClass, number: Ints, shapes: Ints, layout: FusedLayout, count: int
     ) -> FusedRows | None:
-        """Rows of one structure, so many at most; None if none fits."""
+        """Rows of one structure, at most `count` of them; None if none fits."""
         out = self.tiles.space(count, 2 + len(self.memories) * (len(layout.chain) + 1))
         seed = SeedRows(number, tile_class.first, self._base, self._space)
         above = HoldersAbove(self.problem.amounts, shapes, layout.holders, self.prices, layout.reserved)
@@ -163,7 +163,7 @@ class FusedPart:
         return any(busy.counts for busy in self.search.columns.busy)
 
     def _amounts(self, rows: FusedRows, shapes: Ints, holders: Ints) -> Floats:
-        """All criteria of the search then."""
+        """All criteria of the search, for these rows."""
         criteria = np.zeros((len(rows.row), self.search.columns.count))
         criteria[:, self.columns] = self._base[rows.row]
         for number, tensor, point, _ in holders.tolist():

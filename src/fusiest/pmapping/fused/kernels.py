@@ -1,4 +1,4 @@
-"""The compiled kernel of the fused part: what holders above the seed add to its rows."""
+"""The compiled kernel of the fused part: it adds the costs of nodes above the seed to its rows."""
 
 # mypy: allow-untyped-defs
 
@@ -26,29 +26,30 @@ class SeedRows(NamedTuple):
 
 
 class HoldersAbove(NamedTuple):
-    """What holders above a seed cost and take."""
+    """Storage nodes above a seed, as arrays."""
 
     amounts: Floats
     """Per tensor, traffic, first pass and footprint at each shape."""
     shapes: Ints
     """Per point between loops and tiles, the shape there."""
     holders: Ints
-    """Per holder its number, its tensor, and the points where it stands and where its space is."""
+    """Per node its number, its tensor, and the points where it stands and where its space is."""
     prices: Floats
-    """Per number, per value of traffic and of first pass."""
+    """Per number, the costs per value of traffic and of first pass."""
     reserved: Floats
-    """Per holder its memory, the zones that its space is below (or -1: it counts when joining), and its bits per value."""
+    """Per node its memory, the fusion levels that its space is below (or -1: it counts when joining), and its bits per
+    value."""
 
 
 @compiled()
 def assemble(seed, above, room, fixed, scale, out):
-    """Rows of one structure of the fused part: costs and space of the holders above the seed, added to the seed's rows.
+    """Add costs and space of the nodes above the seed to the seed's rows, for one structure of the fused part.
 
-    room: per memory what it can hold. fixed: per memory, bits that are taken throughout, and bits above all fused loops. scale: watts
-    of leakage, number of instances.
+    room: per memory its size for these rows. fixed: per memory, bits that are taken throughout, and bits above all
+    fused loops. scale: watts of leakage, number of instances.
 
-    Writes of each row that fits the row of the seed, the tiles, and its criteria: energy, latency, and per memory running sums of
-    bits down to each zone. Returns how many there are.
+    Writes for each row that fits the row of the seed, the tiles, and its criteria: energy, latency, and per memory
+    running sums of bits down to each fusion level. Returns the number of such rows.
     """
     number, first, base, space = seed
     amounts, shapes, holders, prices, reserved = above

@@ -1,4 +1,4 @@
-"""What a search over tile shapes found, as pieces of a table."""
+"""Results of a search over tile shapes, as pieces of a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusiest.pmapping.table import Backing, Compatibility, FusedLimits, Rows, Ta
 
 
 def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, counted: bool) -> Iterator[TablePiece]:
-    """Rows of a search that has run, and how they came about. `counted`: all candidates, also those that are dominated."""
+    """Rows of a search that has run, with their origins. `counted`: keep all candidates, also dominated ones."""
     groups: dict[object, Gathered] = {}
     tiles = FusedTiles(search.problem, limits, _seed_shapes(search))
     for seed in search.seeds:
@@ -52,7 +52,7 @@ def _seed_shapes(search: Lattice) -> dict[int, Ints]:
 
 
 def _unfused(search: Lattice, key: Key, number: int, memories: tuple[int, ...]) -> tuple[Compatibility, Rows]:
-    """Rows without fused loops: all shared tensors meet in the outermost memory."""
+    """Rows without fused loops: all shared tensors are exchanged in the outermost memory."""
     layer, p = search.layers[number], search.problem
     exchanged = (h for h in key.on_top if search.nest.is_shared(h.tensor))
     form = make_compatibility((), [Backing(p.tensors[t].name, p.path.components[m].name, 0) for m, t in exchanged], ())

@@ -1,4 +1,4 @@
-"""What neighbours see of fused loops and of holders between them, for both solvers. Sets of loops are bit masks."""
+"""Compatibility of fused loops and of storage nodes between them, for both solvers. Sets of loops are bit masks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from fusiest.pmapping.table import Backing, Compatibility, FusedLoop, Holding, m
 
 
 def zone_chain(held: Iterable[Above], full: Sequence[LoopSet], others: Iterable[LoopSet] = ()) -> tuple[LoopSet, ...]:
-    """Sets of loops between which zones lie, outwards in: those above holders, and above their space, which passes the loops that
-    index a tensor fully (`full`, per tensor) before another one. `others`: further ones."""
+    """Sets of loops between which fusion levels lie, outwards in.
+
+    These are the loops above storage nodes, and those above their space, which passes the loops that index a tensor
+    fully (`full`, per tensor) before another one. `others`: further sets.
+    """
     levels = {0, *others}  # a holder between loops fixes which are above it, whatever its memory's size
     for holder, loops, space in held:
         levels |= {loops, loops | (space & full[holder.tensor]), space}
@@ -26,8 +29,10 @@ def fused_form(
     exchanged: Iterable[Above],
     others: Iterable[Above],
 ) -> Compatibility:
-    """What neighbours must agree on. `exchanged`: holders in which Einsums exchange tensors; `others`: further ones of such tensors,
-    between loops."""
+    """Make the compatibility of a nest. `exchanged`: storage nodes in which Einsums exchange tensors.
+
+    `others`: further nodes of such tensors, between loops.
+    """
     names, components = nest.names, nest.path.components
     depth = {above: z for z, above in enumerate(chain)}
     pairs = itertools.pairwise(chain)

@@ -1,4 +1,4 @@
-"""What structures of the fused part come to, but for the rows of a seed: found once for all seeds that see the same."""
+"""Plans of structures of the fused part, without the rows of a seed: made once for all seeds that see the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fusiest.pmapping.table import Compatibility, FusedLoop
 
 
 def bits_per_value(problem: Problem, holder: HeldTensor) -> float:
-    """Of a tensor in a memory."""
+    """Bits of one value of a node's tensor in its memory."""
     component = problem.path.components[holder.memory]
     return float(component.bits_per_value[problem.tensors[holder.tensor].name])
 
@@ -30,11 +30,11 @@ class FusedLayout:
     """One structure, with arrays as the kernel `assemble` takes them."""
 
     chain: tuple[LoopSet, ...]
-    """Sets of loops between which zones lie, outwards in."""
+    """Sets of loops between which fusion levels lie, outwards in."""
     meeting: tuple[Above, ...]
-    """Holders whose space is counted when joining."""
+    """Storage nodes whose space is counted when joining."""
     above: tuple[tuple[HeldTensor, frozenset[FusedLoop]], ...]
-    """From the innermost out: each holder with the fused loops above it."""
+    """From the innermost out: each node with the fused loops above it."""
     holders: Ints
     reserved: Floats
     met: np.ndarray | None
@@ -48,21 +48,21 @@ class FusedPlan:
     situation: Situation
     seed: HeldTensor
     memories: tuple[int, ...]
-    """Those to track."""
+    """Memories whose space is tracked."""
     tile_class: TileClass
 
     @cached_property
     def layouts(self) -> list[FusedLayout]:
-        """One for each structure."""
+        """A layout for each structure."""
         return [self._layout([self._seed, *structure]) for structure in self._structure_list]
 
     @cached_property
     def shapes(self) -> Ints:
-        """Per point where holders or their space stand, and per tiles: the tile shape there."""
+        """Per point where nodes or their space stand, and per tiles: the tile shape there."""
         return np.array([self.tile_class.below(above) for above in self._points])
 
     def compatibility(self, layout: FusedLayout, exchanged_on_top: tuple[HeldTensor, ...]) -> Compatibility:
-        """Of a structure, and of what is exchanged above all loops."""
+        """Make the compatibility of a structure, with the tensors that are exchanged above all loops."""
         is_backing = self.situation.stretch.is_backing
         on_top = [Above(holder, 0, 0) for holder in exchanged_on_top]
         backings = [above for above in layout.meeting if is_backing(above.holder)]
@@ -87,7 +87,7 @@ class FusedPlan:
 
     @cached_property
     def _points(self) -> dict[LoopSet, int]:
-        """Where holders and their space stand: a number for the loops above."""
+        """Points where nodes and their space stand: a number for each set of loops above."""
         points = {self._structures.everything: 0}
         for above in itertools.chain.from_iterable(self._structure_list):
             points.setdefault(above.loops, len(points))
@@ -110,13 +110,13 @@ class FusedPlan:
         return FusedLayout(chain, tuple(sorted(meeting)), over, holders, reserved, self._tile_shapes_met(held))
 
     def _meets(self, above: Above) -> bool:
-        """Whether a holder's space is counted when joining: of a shared tensor, exchanged here or held above a fused loop."""
+        """Whether joining counts a node's space: its tensor is shared, and exchanged here or held above a fused loop."""
         backing = self.situation.stretch.is_backing(above.holder)
         meets = backing or above.loops != self._structures.everything
         return meets and self.situation.nest.is_shared(above.holder.tensor)
 
     def _tile_shapes_met(self, held: list[Above]) -> np.ndarray | None:
-        """Tiles that obey `tile_shape` at the outermost holder of each memory, where that stands in the fused part."""
+        """Tiles that obey `tile_shape` at the outermost node of each memory, where that stands in the fused part."""
         nest, stretch = self.situation.nest, self.situation.stretch
         met: np.ndarray | None = None
         for number, (holder, loops, _) in enumerate(held[1:], start=2):

@@ -1,6 +1,6 @@
-"""How holders and fused loops may stand above the innermost shared backing holder: orders, cuts, and where space sinks to.
+"""Structures of the fused part: orders of storage nodes and fused loops, and where space sinks to.
 
-A structure gives, for the remaining holders from the innermost out, the fused loops above each, and those right below it
+A structure gives, for the remaining nodes from the innermost out, the fused loops above each, and those right below it
 that its reservation passes. Sets of loops are bit masks.
 """
 
@@ -20,24 +20,26 @@ LoopSet = int
 
 
 class Above(NamedTuple):
-    """A holder of the fused part, the loops above it, and those above its reservation."""
+    """A storage node of the fused part."""
 
     holder: HeldTensor
     loops: LoopSet
+    """The loops above it."""
     space: LoopSet
+    """The loops above its reservation."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What stands above a seed, but for loops."""
+    """The storage nodes above a seed, without loops."""
 
     nest: Nest
     stretch: Stretch
-    """From the seed's memories outwards."""
+    """The memory group from the seed's memories outwards."""
     remaining: tuple[HeldTensor, ...]
-    """Holders to be placed above the seed."""
+    """Nodes to be placed above the seed."""
     orders: tuple[tuple[HeldTensor, ...], ...]
-    """In which orders, the innermost first."""
+    """Orders in which they may stand, innermost first."""
     kept: frozenset[int]
     """Persistent tensors that must not be sent again."""
     tracked: frozenset[int]
@@ -45,7 +47,7 @@ class Situation:
 
     @cached_property
     def key(self) -> object:
-        """All of it that structures, and `tile_shape`, depend on."""
+        """All that structures, and `tile_shape`, depend on."""
         nest, stretch = self.nest, self.stretch
         top = frozenset(h for h in stretch.on_top if nest.keeps(h, stretch) or stretch.sets[h.memory].tile_shape)
         held = tuple((h, stretch.is_backing(h)) for h in self.remaining)
@@ -57,7 +59,7 @@ class Situation:
 
     @cached_property
     def kept_inside(self) -> frozenset[int]:
-        """Of the persistent tensors that must not be sent again, those that are held further in alone."""
+        """Persistent tensors that must not be sent again and are held only further in."""
         return self.kept - {h.tensor for h in self.stretch.on_top}
 
 

@@ -1,4 +1,4 @@
-"""Where the search over tile shapes applies, and what it may merge."""
+"""Conditions of the search over tile shapes: where it applies, and which variables it may merge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def beside(spec: Spec, path: Path) -> frozenset[tuple[int, int]]:
 def free_pairs(
     path: Path, all_sets: Iterable[tuple[int, PlacementSets | None]], together: frozenset[tuple[int, int]]
 ) -> frozenset[tuple[int, int]]:
-    """Pairs of memories whose holders may stand in any order, but for the outermost memory: its holders stand on top.
+    """Pairs of memories whose nodes may stand in any order, but for the outermost memory: its nodes stand on top.
 
     `all_sets`: by component, the constraints that may apply. `together`: pairs that stand in one `!Parallel`.
     """
@@ -57,8 +57,11 @@ def _is_plain(
     choices: Iterable[tuple[int, frozenset[str], PlacementSets | None]],
     at_once: Iterable[tuple[frozenset[str], frozenset[str]]],
 ) -> bool:
-    """Nothing is backed or never refetched below a fanout, and memories whose holders may stand in any order are not apart (by a
-    fanout or a Toll) if they hold something. `at_once`: what two hold that are."""
+    """Whether the fast search applies.
+
+    No tensor is backed or never refetched below a fanout. Memories whose nodes may stand in any order are not apart (by
+    a fanout or a Toll) if both hold something. `at_once`: the tensors that two memories hold that are apart.
+    """
     components = problem.path.components
     fanout = next((i for i, c in enumerate(components) if c.dimensions), len(components))
     if any(memory >= fanout for memory in backings):
@@ -82,7 +85,7 @@ def near_pairs(path: Path, free: frozenset[tuple[int, int]]) -> frozenset[tuple[
 
 
 def top_fits(path: Path, placement: Placement) -> bool:
-    """Whether memories can hold whole what stands above all loops: the outermost memory's and persistent tensors."""
+    """Whether memories can hold whole all tensors above all loops: those of the outermost memory, and persistent ones."""
     info, outermost = path.einsum, path.memories[0]
     on_top: dict[int, list[str]] = {}
     for tensor in info.accesses:

@@ -1,7 +1,8 @@
-"""The least that a row can still cost, per tile shape: the search over tile shapes backwards, one criterion at a time.
+"""Cost-to-go of a row, per tile shape: the search over tile shapes run backwards, one criterion at a time.
 
-From the outermost memory inwards, for every state the least energy, and the least that each component is still busy, from
-each shape on. Memories are taken to fit if each holder alone fits, and orders of tensors to be free: so it is a bound.
+From the outermost memory inwards it finds, for every state and shape, the least energy, and the least time that each
+component is still busy. Memories are taken to fit if each storage node alone fits, and orders of tensors to be free. So
+the result is a lower bound.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placements.open_choices import Outers
 
 MOST_SHAPES = 2_000_000
-"""Beyond that, arrays over all shapes take too much memory."""
+"""Most tile shapes for which it is computed: arrays over more take too much memory."""
 
 
 @dataclass
 class ToGo:
-    """For states outside of all fanouts."""
+    """Cost-to-go of states outside of all fanouts."""
 
     nest: Nest
     outlook: Outlook
     groups: list[range]
-    """Memories from the inside out."""
+    """Memory groups from the inside out."""
     _known: dict[object, Floats] = field(default_factory=dict)
 
     @property
@@ -41,7 +42,10 @@ class ToGo:
         return self.outlook.columns.time
 
     def after(self, outers: Outers, boundary: int, last: HeldTensor | None, kept: frozenset[int]) -> Floats:
-        """Columns × shapes, once all memories from a component inwards are done. `last`: where rule 2 applies."""
+        """Cost-to-go once all memories from a component inwards are done (columns × shapes).
+
+        `last`: where rule 2 applies.
+        """
         outers = self.outlook.steps.outside(outers, boundary)
         key = outers, boundary, last, kept
         if key not in self._known:
@@ -75,7 +79,7 @@ class ToGo:
         last: HeldTensor | None,
         kept: frozenset[int],
     ) -> Floats:
-        """With some holders of a stretch placed."""
+        """Cost-to-go with some nodes of a memory group placed."""
         if len(placed) == len(stretch.holders):
             return self.after(outers, stretch.memories.start, last, kept)
         key = stretch, outers, placed, last, kept
@@ -113,7 +117,7 @@ class ToGo:
         return togo
 
     def _fits(self, stretch: Stretch, holder: HeldTensor) -> np.ndarray:
-        """Shapes at which the holder alone fits, its space being that of the tile below some partially relevant loop."""
+        """Shapes at which the node alone fits, its space being that of the tile below some partially relevant loop."""
         p, (memory, t) = self.problem, holder
         room = p.path.components[memory].size
         room -= sum(self.nest.persistent_bits(h) for h in stretch.on_top if h.memory == memory)

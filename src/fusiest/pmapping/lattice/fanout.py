@@ -1,4 +1,4 @@
-"""Spatial loops in the search over tile shapes: what lies inside a fanout works in parallel, and traffic across is paid."""
+"""Spatial loops in the search over tile shapes: components inside a fanout work in parallel, traffic across is paid."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from fusiest.pmapping.nest.spatial import Fanout
 from fusiest.pmapping.pareto import Floats, Ints
 
 _FEW_PAIRS, _LEAF = 200_000, 12
-"""Of rows and choices: more are compared with what is known by boxes, the smallest of them with at most so many of each."""
+"""Numbers of pairs of rows and choices. More pairs are compared with the cutoff by boxes, which have at most `_LEAF`
+rows and choices."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Rows of a layer below a fanout, and choices of Spatial loops."""
+    """Rows of a layer below a fanout, and choices of Spatial loops for them."""
 
     outlook: Outlook
     number: int
+    """Number of the layer."""
     layer: Layer
     fanout: Fanout
     rows: Ints | None = None
-    """Which rows of the layer; None: all."""
+    """Numbers of the rows in the layer; None: all."""
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -43,7 +45,7 @@ class Crossing:
         return Pairs(shapes, start, below, choice, np.append(first, len(self.layer.shape)).astype(np.int64))
 
     def _steps(self, below: Ints) -> tuple[Ints, Ints]:
-        """What each factor of a variable adds to the number of each shape, or -1; per choice and variable, which factor it has."""
+        """What each factor of a variable adds to the number of each shape, or -1; per choice and variable, its factor."""
         problem, totals = self.outlook.problem, self.fanout.totals
         steps, numbers = [np.zeros((0, len(below)), np.int64)], [np.zeros((len(totals), 0), np.int64)]
         end = 0
@@ -56,9 +58,12 @@ class Crossing:
         return np.ascontiguousarray(np.concatenate(steps)), np.ascontiguousarray(np.concatenate(numbers, axis=1))
 
     def _hopeful(self, inputs: Floats, matrix: Floats, beaten: Beaten) -> Pairs:
-        """Pairs of a row and a choice that can beat what is known, in the same order. `matrix`: what rows come to at least.
+        """Pairs of a row and a choice that can beat the cutoff, in the same order.
 
-        A box of rows and one of choices, with the least of both, cost no more than any pair of theirs: if that is beaten, all are.
+        `matrix`: lower bounds on how criteria change.
+
+        A box of rows and one of choices, with the least of both, cost no more than any of their pairs: if the box is
+        beaten, all pairs are.
         """
         features = np.column_stack([self.fanout.units, self.fanout.shared, self.fanout.apart])
         rows, choices = halved(inputs, inputs), halved(features, matrix.reshape(len(matrix), -1))
@@ -71,13 +76,13 @@ class Crossing:
         return Pairs(shapes, np.append(start, len(hopeful)).astype(np.int64), below, choice, np.arange(len(inputs) + 1))
 
     def take(self, rows: Ints, choices: Ints) -> Crossing:
-        """A part of it."""
+        """Restrict it to some rows and choices."""
         if len(rows) == len(self.layer.shape) and len(choices) == len(self.fanout):
             return self
         return Crossing(self.outlook, self.number, self.layer.take(rows), self.fanout.take(choices), rows)
 
     def promising(self, cutoff: Cutoff, prospect: Prospect) -> tuple[Ints, Ints]:
-        """Rows that can beat what is known with some choice, and choices that can do so with some row."""
+        """Rows that can beat the cutoff with some choice, and choices that can do so with some row."""
         outlook, columns = self.outlook, self.outlook.columns
         rows = np.flatnonzero(cutoff.keeps(*outlook.bounds(self.layer.shape, self.layer.criteria, prospect)))
         if not len(rows):
@@ -91,7 +96,7 @@ class Crossing:
     def layer_above(
         self, sources: Mapping[int, HolderSource], beaten: Beaten | None, relaxed: Beaten | None = None
     ) -> Layer:
-        """The rows above the fanout, Pareto-pruned. `sources`: where traffic goes that was carried so far."""
+        """The rows above the fanout, Pareto-pruned. `sources`: where carried traffic goes."""
         columns = self.outlook.columns
         inputs = np.flatnonzero(self.layer.criteria.any(axis=0))
         below = np.ascontiguousarray(self.layer.criteria[:, inputs])
@@ -134,17 +139,21 @@ def multiples(divisors: Ints, factor: int) -> Ints:
 
 @dataclass(frozen=True)
 class Beaten:
-    """Rows to leave out at once: `togo` as in `Prospect`, watts and number of instances, known energies and latencies."""
+    """Costs that rows must beat, else they are left out at once."""
 
     togo: Floats
+    """Cost-to-go, as in `Prospect`."""
     scale: Floats
+    """Watts of leakage, number of instances."""
     known: Floats
+    """Energies and latencies of known pmappings."""
     matrix: Callable[[Fanout], Floats] | None = None
-    """How criteria change at least, per choice, once all fanouts are crossed; None: as they do. `togo` is the same for all shapes then."""
+    """Lower bounds on how criteria change, per choice, once all fanouts are passed; `togo` is then the same for all
+    shapes. None: criteria change as they do at this fanout."""
 
 
 def halved(features: Floats, values: Floats) -> Halves:
-    """Rows cut into halves of similar ones, by one feature after the other."""
+    """Cut rows into halves of similar ones, by one feature after the other."""
     count = len(features)
     order = np.arange(count)
     varying = [np.ascontiguousarray(column) for column in features.T if (column != column[0]).any()]

@@ -1,4 +1,4 @@
-"""One step of the search over tile shapes: loops over some variables, and then a holder."""
+"""One step of the search over tile shapes: loops over some variables, and then a storage node."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fusiest.pmapping.pareto import Floats, Ints
 
 
 class Put(NamedTuple):
-    """A holder to be placed."""
+    """A storage node to be placed."""
 
     holder: HeldTensor
     weights: Floats
-    """What it costs, per amount and criterion."""
+    """Its cost per amount and criterion."""
     limits: Floats
-    """Per criterion, the most that it may be."""
+    """Most that each criterion may be."""
     growing: frozenset[int]
     """Variables that may have a loop right below it."""
     whole: frozenset[int]
@@ -33,11 +33,12 @@ class Put(NamedTuple):
     lowers: bool
     """Whether its space sinks through loops right below it: it is not backing."""
     tolls: tuple[HeldTensor, ...]
+    """Tolls that its tensor passes on the way in."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """All ways to put a holder above the rows of some layers."""
+    """All ways to put a storage node above the rows of some layers."""
 
     problem: Problem
     layers: list[Layer]
@@ -61,15 +62,18 @@ class Growth:
         yield from self._grown(above, len(self.layers) - 1)
 
     def _grown(self, put: Put, state: int) -> Iterator[Layer]:
-        """With no partially relevant loop in the gap; or with each of them right below the holder, which lowers its space."""
+        """Place the node above a gap, once for each loop that may stand right below it and lower its space (proof 5)."""
         lowering = put.growing & self.problem.tensors[put.holder.tensor].partial if put.lowers else frozenset()
         yield self._put(put, state, put.growing - lowering, None)
         for first in sorted(lowering):
             yield self._put(put, state, put.growing - {first}, first)
 
     def _put(self, put: Put, state: int, growing: frozenset[int], first: int | None) -> Layer:
-        """After loops over some variables; `first`: then one over another, which stands right below the holder: the
-        space is that of the tile below it."""
+        """Place the node after loops over some variables.
+
+        `first`: a further variable, whose loop stands right below the node, so that its space is that of the tile below
+        the loop.
+        """
         p, layer = self.problem, self.layers[state]
         start, rows = grow(p, layer, growing, put.whole - {first})
         space = np.repeat(np.arange(p.shapes), np.diff(start))
@@ -87,7 +91,7 @@ class Growth:
 
 
 def _stepped(p: Problem, v: int, shape: Ints) -> tuple[Ints, Ints]:
-    """Every shape with each larger tile of a variable: which shape it was, and the larger one."""
+    """Every shape with each larger tile of a variable: the index of the old shape, and the new shape."""
     starts, larger = _larger(p.variables[v])
     digit = p.digits[v][shape]
     counts = starts[digit + 1] - starts[digit]

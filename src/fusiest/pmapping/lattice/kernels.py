@@ -1,4 +1,4 @@
-"""Compiled kernels: Pareto pruning inside groups, the growth of tiles over a lattice of divisors, holders.
+"""Compiled kernels: Pareto pruning inside groups, the growth of tiles over a lattice of divisors, storage nodes.
 
 Everything is arrays; a row is a vector of criteria, smaller is better. Ties within 1e-12 count as equal, so that sums
 taken in another order do not keep equal rows apart.
@@ -22,13 +22,13 @@ SMALL_GROUP = 8
 
 
 class Digit(NamedTuple):
-    """Of the number of a shape, that of a variable: (shape // stride) % radix."""
+    """The digit of a variable in the number of a shape: (shape // stride) % radix."""
 
     stride: int
     radix: int
     before_start: Ints
     before: Ints
-    """Those one prime smaller than a digit: from before_start[digit] to before_start[digit + 1]."""
+    """Digits that are smaller by one prime: from before_start[digit] to before_start[digit + 1]."""
 
 
 @compiled()
@@ -110,9 +110,10 @@ def _by_number(rows):
 
 @compiled()
 def _sort(rows, criteria, spare):
-    """Rows by their first criterion, equal ones as they were: merged from runs of growing length. In place.
+    """Sort rows by their first criterion, equal ones as they were: merged from runs of growing length. In place.
 
-    Numba's own sorts take longer to compile than all else here."""
+    Numba's own sorts take longer to compile than all else here.
+    """
     count = len(rows)
     width = 1
     while width < count:
@@ -147,7 +148,7 @@ def _varying(criteria):
 
 @compiled()
 def _front(criteria, count, front):
-    """Put into `front` those of the first rows that none dominates; returns how many."""
+    """Put into `front` the first rows that no other dominates; returns how many."""
     size = 0
     for row in range(count):
         dominated = False
@@ -173,8 +174,9 @@ def _front(criteria, count, front):
 def grow(shapes, variable, start, rows, criteria):
     """Put a temporal loop over one variable above the current point, or none.
 
-    Shapes are numbered in mixed radix: see `Digit`. A row at a shape is reachable at every multiple of it: each shape takes over what
-    its prime predecessors have, Pareto-pruned. Criteria do not change: crossing a temporal loop costs nothing.
+    Shapes are numbered in mixed radix: see `Digit`. A row at a shape is reachable at every multiple of it: each shape
+    takes over the rows of its prime predecessors, Pareto-pruned. Criteria do not change: a temporal loop costs nothing
+    (proof 1).
     """
     stride, radix, before_start, before = variable
     new_start = np.zeros(shapes + 1, np.int64)
@@ -235,7 +237,7 @@ def least_above(values, stride, before_start, before):
 
 @compiled()
 def place(shape, space, rows, criteria, amounts, weights, limits):
-    """Add a holder's cost: amounts times weights (per amount and criterion). Drop rows over a limit.
+    """Add a storage node's cost: amounts times weights (per amount and criterion). Drop rows over a limit.
 
     Amounts are those at a row's shape, but for the last one, the footprint, which is that at the shape of its space.
     Returns which rows fit, and their criteria.

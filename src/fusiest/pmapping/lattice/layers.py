@@ -21,19 +21,21 @@ class Layer:
     kind: str
     """begin, reserve, hold, close, cross or finish."""
     item: HeldTensor | None
-    """The holder placed, or (component, -1) for a crossing."""
+    """The storage node placed, or (component, -1) for a fanout."""
     shape: Ints
     criteria: Floats
     source: Ints
+    """Number of the earlier layer that each row extends."""
     row: Ints
+    """Row of that layer."""
     note: Ints
-    """For a crossing: which Spatial choice. For a holder or its space: the partially relevant variable right below it, or -1."""
+    """For a fanout, the Spatial choice. For a node or its space, the partially relevant variable right below it, or -1."""
     tolls: tuple[HeldTensor, ...] = ()
     """Tolls that tensors pass here on their way in."""
     grown: dict[object, tuple[Ints, Ints]] = field(default_factory=dict)
-    """Rows per shape after loops over some variables, where that is known already."""
+    """Rows per shape after loops over some variables, found so far."""
     promise: float = np.inf
-    """Of a quick look: the least product of energy and latency that rows may come to."""
+    """Least bound on the product of energy and latency, used by a quick look."""
 
     @functools.cached_property
     def compared(self) -> Floats:
@@ -53,7 +55,7 @@ class Layer:
 
 
 def union(layers: list[Layer]) -> Layer:
-    """All rows of these layers, pruned."""
+    """Merge the rows of these layers, and prune them."""
     shape, criteria, source, row, note = (
         np.concatenate([getattr(layer, name) for layer in layers])
         for name in ("shape", "criteria", "source", "row", "note")
@@ -63,7 +65,7 @@ def union(layers: list[Layer]) -> Layer:
 
 
 def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
-    """Rows of a layer per shape, after loops over these variables. Variables in `whole` must be complete then."""
+    """Grow the tiles of these variables: rows of a layer per shape. Variables in `whole` must be complete afterwards."""
     chain = sorted(growing - whole)
     keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
     reached = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)

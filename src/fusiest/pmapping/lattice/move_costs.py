@@ -1,9 +1,9 @@
-"""What moving a tensor costs, per value moved: charges, and from them the weights of the search over tile shapes.
+"""Costs of moving a tensor, per value moved: charges, and from them the weights of the search over tile shapes.
 
-With perfect tiles a child's total traffic with its parent depends on the tile shape at the child alone. So every energy and
-busy time is a sum of amounts (traffic, and the part of it that is an output's first pass, which is skipped) times weights.
-Below a fanout some of them are not known yet: how traffic is shared across the fanout, and how many first passes there are.
-They are carried as criteria of their own until the fanout is crossed.
+With perfect tiles a child's total traffic with its parent depends on the tile shape at the child alone (proof 1). So
+every energy and busy time is a sum of amounts (traffic, and the part of it that is an output's first pass, which is
+skipped) times weights. Below a fanout some of these are open: how traffic is shared across the fanout, and how many
+first passes there are. They are carried as criteria of their own up to the fanout.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from fusiest.spec import LARGEST, BoundComponent, parse_expression
 
 
 class Busy(NamedTuple):
-    """A column of time that a component is busy; or, for a `total_latency` of its own kind, of calls."""
+    """A column of a component's busy time; or of calls, for a `total_latency` of its own kind."""
 
     component: int
     action: str | None
-    """None: all actions, one after the other."""
+    """The action that it counts. None: all actions, one after the other."""
     counts: bool
+    """Whether the column counts calls."""
 
     def amount(self, component: int, action: str, calls: float, throughput: float) -> float:
-        """What calls of one component add to this column."""
+        """The share of this column that calls of one component add."""
         if component != self.component or self.action not in (None, action):
             return 0.0
         return calls if self.counts else calls / throughput
@@ -60,17 +61,16 @@ def has_separate_ports(total_latency: str) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """The criteria of a row: dynamic energy, time that components are busy, what is not known before a fanout is crossed,
-    and bits per memory."""
+    """The criteria of a row: dynamic energy, busy times, amounts that are open below a fanout, and bits per memory."""
 
     busy: tuple[Busy, ...]
     """One column per component, or per action where `total_latency` needs them apart."""
     carried: int
-    """How many tensors there are, if there is a fanout to carry their traffic across."""
+    """Number of tensors whose traffic is carried up to a fanout; 0 without fanouts."""
     bits: tuple[int, ...]
     """Memories of limited size."""
     rates: frozenset[str] = frozenset()
-    """Components whose calls stay apart to the end: what time they take is open."""
+    """Components whose calls stay apart to the end: their throughputs are open."""
 
     @cached_property
     def time(self) -> int:
@@ -84,7 +84,7 @@ class Columns:
 
     @cached_property
     def traffic(self) -> int:
-        """Per tensor, traffic that is still unpaid."""
+        """Traffic of each tensor that is still unpaid."""
         return self.credit + (1 + len(self.busy) if self.carried else 0)
 
     @cached_property
@@ -105,7 +105,10 @@ class Columns:
 
 
 def make_columns(problem: Problem, rates: frozenset[str] = frozenset()) -> Columns:
-    """Criteria of the search; a component that can never be the slowest has none. `rates`: whose throughputs are open."""
+    """Choose the criteria of the search; a component that can never be the slowest has none.
+
+    `rates`: whose throughputs are open.
+    """
     components = problem.path.components
     limited = (i for i, c in enumerate(components) if c.kind == "memory" and math.isfinite(c.size))
     fanouts = any(c.dimensions for c in components)
@@ -131,19 +134,20 @@ def busy_columns(problem: Problem, rates: frozenset[str] = frozenset()) -> tuple
 
 
 class PaidAction(NamedTuple):
-    """An action that a component pays for each value that moves; or that it does not pay on an output's first pass."""
+    """An action that a component pays for each value that moves."""
 
     action: str
     skipped: bool = False
+    """Whether it is instead saved, on an output's first pass."""
 
     def calls(self, component: BoundComponent, tensor: str) -> float:
-        """Of the action, per value; less than none of one that is skipped."""
+        """Calls of the action per value; negative for a skipped one."""
         action = component.actions[self.action]
         return (-1.0 if self.skipped else 1.0) * action.actions_scale / action.values_per_action[tensor]
 
 
 def fill_charges(memory: BoundComponent, output: bool) -> Iterator[PaidAction]:
-    """What a holder pays per value that it gets from further out and, of an output, gives back."""
+    """Actions that a storage node pays per value that it gets from further out and, for an output, gives back."""
     yield PaidAction("write")
     if output:
         yield PaidAction("read")
@@ -172,7 +176,7 @@ class Costs:
     _known: dict[object, Floats] = field(default_factory=dict)
 
     def filled(self, tensor: int, memory: int) -> Floats:
-        """What a memory pays for being filled (and drained) with tiles of a tensor, and the space for one tile."""
+        """Weights of filling (and draining) a memory with tiles of a tensor, and of the space for one tile."""
         key = tensor, memory
         if key not in self._known:
             self._known[key] = self._filled(tensor, memory)
@@ -205,7 +209,7 @@ class Costs:
         return weights
 
     def carried(self, tensor: int, skips: bool) -> Floats:
-        """Traffic to be paid once a fanout is crossed."""
+        """Weights of traffic to be paid at the next fanout."""
         weights = np.zeros((3, self.columns.count))
         weights[TRAFFIC, self.columns.traffic + tensor] = 1.0
         if self.problem.tensors[tensor].output and skips:
@@ -213,7 +217,7 @@ class Costs:
         return weights
 
     def credit(self, component: int) -> int:
-        """Where first passes at a component count: apart, if a fanout further out multiplies them."""
+        """Column offset of first passes at a component: apart, if a fanout further out multiplies them."""
         inside = any(c.dimensions for c in self.problem.path.components[: component + 1])
         return self.columns.credit if inside else 0
 

@@ -1,7 +1,7 @@
-"""Compiled kernels of fanouts: rows below one paired with choices of Spatial loops, and what is kept above it.
+"""Compiled kernels of fanouts: rows below one are paired with choices of Spatial loops, and the rows above it pruned.
 
-With many pairs, those that can beat what is known are found by boxes of both. Rows and choices are each cut into halves of similar ones,
-again and again: node i of such a tree has the halves 2i and 2i + 1, and the leaves have the others.
+With many pairs, those that can beat the cutoff are found by boxes of both. Rows and choices are each cut into halves of
+similar ones, again and again: node i of such a tree has the halves 2i and 2i + 1, and the leaves hold rows or choices.
 """
 
 # mypy: allow-untyped-defs
@@ -28,29 +28,30 @@ class Pairs(NamedTuple):
     start: Ints
     """Per shape above, its first pair."""
     below: Ints
-    """Per pair, which shape below; or which row, as if each had a shape of its own."""
+    """Per pair, the shape below; or the row, as if each had a shape of its own."""
     choice: Ints
     first: Ints
     """Per shape below, its first row."""
 
 
 class Bar(NamedTuple):
-    """What rows of a fanout must not be beaten by."""
+    """Costs that rows of a fanout must beat."""
 
     togo: Floats
-    """Per shape above, or in one column for all, the least that is to come for energy and busy times."""
+    """Cost-to-go for energy and busy times, per shape above or in one column for all."""
     scale: Floats
     """Watts of leakage, number of instances."""
     known: Floats
-    """Energies and latencies."""
+    """Energies and latencies of known pmappings."""
 
 
 class Halves(NamedTuple):
     """A tree of rows or choices, cut into halves."""
 
     starts: Ints
-    """Of each leaf, where it begins in `order`."""
+    """The beginning of each leaf in `order`."""
     order: Ints
+    """Rows or choices, leaf after leaf."""
     boxes: Floats
     """The least and the most of each value in each node; those of choices are of a matrix, flat."""
 
@@ -102,10 +103,10 @@ def pair(steps, rows, shapes):
 
 @compiled()
 def cross(pairs, inputs, matrix, bar):
-    """Put Spatial loops above the current point, and keep for each shape above them what nothing dominates.
+    """Put Spatial loops above the current point, and keep for each shape above them the rows that no other dominates.
 
-    The criteria of a row then are inputs[row] @ matrix[choice]: energy, busy times, time, others. Rows that are beaten by a known
-    energy and latency are left out.
+    The criteria of a row then are inputs[row] @ matrix[choice]: energy, busy times, time, others. Rows that are beaten
+    by a known energy and latency are left out.
 
     Returns the number of rows per shape above, and per row where it came from, the choice, the criteria.
     """
@@ -161,7 +162,7 @@ def cross(pairs, inputs, matrix, bar):
 
 @compiled()
 def _twice(out, origin, choice):
-    """The same arrays with room for twice as many rows."""
+    """Enlarge the arrays to twice as many rows."""
     count, columns = out.shape
     larger = np.empty((2 * count, columns))
     origins, choices = np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)
@@ -174,7 +175,7 @@ def _twice(out, origin, choice):
 
 @compiled()
 def beaten(criteria, togo, scale, known):
-    """Whether a known pmapping is no worse than the least that a row can come to."""
+    """Whether a known pmapping is no worse than the least that a row can end with (proof 9)."""
     last = len(togo)
     latency = criteria[last]
     for c in range(1, last):
@@ -197,9 +198,9 @@ def _swap(out, origin, choice, a, b):
 
 @compiled()
 def hopeful(rows, choices, row_values, matrix, steps_and_numbers, bar, least):
-    """Pairs that are not beaten, in no order: rows, choices, and the shapes above.
+    """Find the pairs that are not beaten, in no order: rows, choices, and the shapes above.
 
-    steps[numbers[choice, v], row]: see `pair`. least: of what is to come for all shapes.
+    steps[numbers[choice, v], row]: see `pair`. least: cost-to-go, the least over all shapes.
     """
     row_starts, row_order, row_boxes = rows
     choice_starts, choice_order, choice_boxes = choices
@@ -257,7 +258,7 @@ def _shape_above(steps, step_numbers, row, choice):
 
 @compiled()
 def _least_product(row_box, choice_box, values):
-    """The least that rows of a box can come to with choices of a box: each product is least at a corner."""
+    """The least criteria that rows of a box can have with choices of a box: each product is least at a corner."""
     inputs, outputs = row_box.shape[1], len(values)
     for c in range(outputs):
         values[c] = 0.0

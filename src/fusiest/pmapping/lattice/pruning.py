@@ -1,4 +1,4 @@
-"""Which rows of the search over tile shapes matter: those that nothing dominates, and that may beat what is known."""
+"""Pruning of rows of the search over tile shapes: drop dominated rows, and rows that cannot beat a known pmapping."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ class Pruning:
     togo: ToGo
     watts: Callable[[Used], float]
     cutoff: Cutoff | None
-    """What pmappings must beat."""
+    """Costs of known pmappings, to be beaten."""
     beam: int | None
-    """Keep only this many rows per state: a quick first look, not exact."""
+    """Rows to keep per state in a quick look, which is not exact. None: all."""
     hasty: bool = False
-    """Of a quick look: of the orders of holders only the most promising goes on, too."""
+    """Whether a quick look follows only the most promising order of storage nodes."""
 
     def merged(
         self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor], last: Last | None
     ) -> Layer:
-        """All rows of these layers that matter, with some holders of a stretch placed. No `last`: the fused part follows."""
+        """Merge and prune the rows of these layers, with some nodes of a memory group placed.
+
+        No `last`: the fused part follows.
+        """
         self._raise_times(layers, stretch, key, placed)
         start = stretch.memories.start
         levels = tuple(level for level in self.outlook.levels if level <= start)
@@ -45,11 +48,11 @@ class Pruning:
         return self._promising(union(layers), prospect)
 
     def crossed(self, layers: list[Layer], level: int, key: Key) -> Layer:
-        """All rows of these layers that matter, once a fanout is crossed."""
+        """Merge and prune the rows of these layers, above a fanout."""
         return self._promising(union(layers), self.after_crossing(level, key))
 
     def after_crossing(self, level: int, key: Key) -> Prospect:
-        """What is to come then."""
+        """The remaining nodes and fanouts for rows above a fanout."""
         levels = tuple(outer for outer in self.outlook.levels if outer < level)
         if levels:
             return Prospect(key.outers, level, levels, 0.0)
@@ -60,14 +63,14 @@ class Pruning:
         return Prospect(key.outers, level, (), self.watts(key.used), togo=togo)
 
     def beaten(self, level: int, key: Key) -> Beaten | None:
-        """What need not be kept when a fanout is crossed."""
+        """Costs that rows above a fanout must beat. None if there are none."""
         prospect = self.after_crossing(level, key)
         if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
             return None
         return Beaten(prospect.togo, self._scale(prospect), self.cutoff.beaten())
 
     def relaxed(self, prospect: Prospect) -> Beaten | None:
-        """What need not be looked at, given the least that criteria can be after all fanouts, whatever the shape."""
+        """Costs that rows must beat, given the least that criteria can be above all fanouts, for any shape."""
         if self.cutoff is None:
             return None
         least = self.outlook.least(prospect)[: self.outlook.columns.time, None].copy()
@@ -82,11 +85,11 @@ class Pruning:
 
     @property
     def _looks_ahead(self) -> bool:
-        """Whether it is worth to know what is to come from each shape on."""
+        """Whether to compute the cost-to-go from each shape on."""
         return self.cutoff is not None and self.outlook.problem.shapes <= MOST_SHAPES
 
     def _promising(self, layer: Layer, prospect: Prospect) -> Layer:
-        """Drop rows that cannot beat what is known; of a first look, all but the most promising."""
+        """Drop rows that cannot beat the cutoff; in a quick look, all but the most promising rows."""
         if (self.cutoff is None and self.beam is None) or not len(layer.shape):
             return layer
         energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
@@ -104,7 +107,7 @@ class Pruning:
         return kept
 
     def going_on(self, reached: dict[Place, Layer]) -> dict[Place, Layer]:
-        """The states that are followed: all, or in haste the most promising one."""
+        """The states to follow: all of them; in haste the most promising one."""
         alive = {place: layer for place, layer in reached.items() if len(layer.shape)}
         if not self.hasty or len(alive) < 2:
             return alive
@@ -114,10 +117,10 @@ class Pruning:
     # --- busy times ---------------------------------------------------------------------------------------------------
 
     def _raise_times(self, layers: list[Layer], stretch: Stretch, key: Key, placed: frozenset[HeldTensor]) -> None:
-        """Raise busy times as far as that changes no latency.
+        """Raise busy times as far as that changes no latency (proof 6b).
 
-        A component that is busy for b, with at most m to come, cannot be the slowest if b + m is no more than the time t
-        of one that is complete. So b counts as t - m if it is less. With nothing to come, it is complete itself.
+        Let a component be busy for b, with at most m to come, and a complete component for t. If b + m ≤ t, the first
+        cannot be the slowest, so b counts as t - m if it is less. With nothing to come, a component is complete.
         """
         columns = self.outlook.columns
         weights = self.outlook.most(stretch, key.outers, placed)
@@ -135,7 +138,7 @@ class Pruning:
                     self._complete(i, layer.criteria)
 
     def settle(self, criteria: Floats, component: int) -> None:
-        """Components from this one inwards are busy as long as they will be: only the busiest of them matters."""
+        """Mark components from this one inwards as complete: only the busiest of them matters (proof 6b)."""
         for i, busy in enumerate(self.outlook.columns.busy, start=BUSY):
             if busy.component >= component and not busy.counts and not self._pending(i, criteria):
                 self._complete(i, criteria)

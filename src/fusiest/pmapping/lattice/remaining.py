@@ -1,6 +1,6 @@
-"""What a row can still come to: the most that components can be busy, the least that the holders to come can cost.
+"""Bounds on what a row still lacks: the most time that components can be busy, the least cost of the remaining nodes.
 
-Where the whole of a pmapping must beat something that is known (`Cutoff`), rows that cannot are dropped.
+Where a whole pmapping must beat a known one (`Cutoff`), rows that cannot are dropped (proof 9).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Cutoff:
     points: Floats
 
     def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
-        """Pmappings that may matter, given the least that they cost."""
+        """Which pmappings may matter, given their least costs."""
         keep = np.ones(len(energy), np.bool_)
         for e, seconds in self.beaten():
             keep &= (energy < e) | (latency < seconds)
         return keep
 
     def beaten(self) -> Floats:
-        """Pmappings of such costs do not matter."""
+        """Costs just below the known points: a pmapping must be below each of them in one of both."""
         return self.points * (1 - CLOSE)
 
     def with_points(self, energy: Floats, latency: Floats) -> Cutoff:
@@ -45,22 +45,27 @@ class Cutoff:
 
 
 class Prospect(NamedTuple):
-    """What is still to come for a row, besides loops: holders to place, fanouts to cross."""
+    """What remains for a row, besides loops: nodes to place, fanouts to put Spatial loops on."""
 
     outers: Outers
+    """Placements that are still open."""
     boundary: int
-    """Memories from here on inwards are done, but for the holders of a stretch that are not placed."""
+    """Component from which inwards memories are done, but for the nodes of `stretch` that are not in `placed`."""
     levels: tuple[int, ...]
-    """Fanouts to cross."""
+    """Components of the remaining fanouts."""
     watts: float
+    """Leakage power."""
     stretch: Stretch | None = None
+    """The memory group in progress, if any."""
     placed: frozenset[HeldTensor] = frozenset()
     togo: Floats | None = None
-    """Per shape, the least that holders to come add to energy and busy times, if that is known."""
+    """Cost-to-go per shape: least energy and busy times of the remaining nodes. None if not computed."""
 
 
 @dataclass
 class Outlook:
+    """Bounds on the costs of the remaining nodes."""
+
     problem: Problem
     columns: Columns
     costs: Costs
@@ -85,7 +90,7 @@ class Outlook:
         return weights
 
     def holder_weights(self, stretch: Stretch, holder: HeldTensor) -> Floats:
-        """What a holder costs."""
+        """Weights of a storage node: its costs per amount and criterion."""
         memory, t = holder
         weights = self.costs.filled(t, memory)
         if stretch.is_backing(holder):
@@ -97,7 +102,7 @@ class Outlook:
     # --- the most -----------------------------------------------------------------------------------------------------
 
     def most(self, stretch: Stretch, outers: Outers, placed: frozenset[HeldTensor]) -> Floats:
-        """Per tensor and criterion, the most that a value of its traffic can still cost."""
+        """Per tensor and criterion, the most that a value of its traffic can still cost (proof 6b)."""
         key = "most", stretch, outers, placed
         if key not in self._known:
             inner = np.zeros((len(self.problem.tensors), self.columns.count))
@@ -121,7 +126,7 @@ class Outlook:
     # --- the least ----------------------------------------------------------------------------------------------------
 
     def least(self, prospect: Prospect) -> Floats:
-        """Per criterion, the least that the holders to come add."""
+        """Per criterion, the least that the remaining nodes add."""
         key = "least", prospect.outers, prospect.boundary, prospect.stretch, prospect.placed
         if key not in self._known:
             least = np.min([self._outer_least(o, prospect.boundary) for o in prospect.outers], axis=0)
@@ -132,7 +137,7 @@ class Outlook:
         return self._known[key]
 
     def least_of(self, stretch: Stretch, holders: Iterable[HeldTensor], outers: Outers) -> Floats:
-        """Per criterion, the least that some holders of a stretch, and all further out, add."""
+        """Per criterion, the least that some nodes of a memory group, and all nodes further out, add."""
         outer: Floats = np.min([self._outer_least(o, stretch.memories.start) for o in outers], axis=0)
         return outer + sum(self._least(stretch, h) for h in holders)
 
@@ -147,10 +152,10 @@ class Outlook:
         return self._known[key]
 
     def _least(self, stretch: Stretch, holder: HeldTensor) -> Floats:
-        """The least of what a holder adds to energy and, outside of all fanouts, to busy times.
+        """The least that a node adds to energy and, outside of all fanouts, to busy times.
 
-        An output's first pass is no more than all its traffic: what it saves is at most that much. Across a fanout, only loops
-        that do not index a tensor share what is fetched: each of its values comes at least once.
+        An output's first pass is no more than all its traffic, so it saves at most that much. At a fanout, only loops
+        that do not index a tensor share its traffic: each of its values comes at least once.
         """
         key = "holder", holder, stretch.sources[holder]
         if key not in self._known:
@@ -175,7 +180,7 @@ class Outlook:
     # --- bounds -------------------------------------------------------------------------------------------------------
 
     def bounds(self, shape: Ints, criteria: Floats, prospect: Prospect) -> tuple[Floats, Floats]:
-        """The least energy and latency that rows can come to."""
+        """The least energy and latency that rows can end with."""
         if prospect.togo is None:
             least = self.least_crossed(shape, criteria, prospect) + self.least(prospect)
             return finish(self.problem, self.columns, least, prospect.watts)
@@ -186,7 +191,7 @@ class Outlook:
         return np.where(np.isfinite(togo[:, ENERGY]), energy, np.inf), latency
 
     def least_crossed(self, shape: Ints, criteria: Floats, prospect: Prospect) -> Floats:
-        """The least that criteria can be after the fanouts: traffic shared, and work spread, as far as possible."""
+        """The least that criteria can be above the fanouts: traffic shared, and work spread, as far as possible."""
         columns, p = self.columns, self.problem
         crossing = [self.fanouts[level] for level in prospect.levels]
         if not crossing:
@@ -228,9 +233,10 @@ class Outlook:
         return matrix
 
     def _price(self, prospect: Prospect, tensor: int) -> float:
-        """The least energy for a value that is carried across fanouts to the next holder.
+        """The least energy for a value that is carried through fanouts to the next node.
 
-        Only what stands outside of the next fanout: Tolls inside of it have been paid by what exchanges the value.
+        Only components outside of the next fanout count: Tolls inside of it have been paid by whoever exchanges the
+        value.
         """
         innermost = max(prospect.levels)
         sources = {self.steps.source(o, tensor, innermost, 0) for o in prospect.outers}

@@ -1,4 +1,4 @@
-"""What the search over tile shapes goes by: the states of its rows, besides their shape."""
+"""States of the search over tile shapes: all that a row's continuations depend on, besides its shape."""
 
 from __future__ import annotations
 
@@ -9,44 +9,52 @@ from fusiest.pmapping.nest.rules import HeldTensor, Stretch
 from fusiest.pmapping.placements.open_choices import Outers
 
 Used = tuple[tuple[float, ...], ...]
-"""Per fanout crossed, the outermost first: instances in use where leakage or `min_usage` depend on it."""
+"""Per fanout below, the outermost first: instances in use where leakage or `min_usage` depend on them."""
 
 
 class Last(NamedTuple):
-    """The holder placed last; `hoists`: loops right above it that do not index its tensor may be moved below it."""
+    """The storage node placed last."""
 
     holder: HeldTensor
     hoists: bool
+    """Whether loops right above it that do not index its tensor may be moved below it (rule 2)."""
 
 
 class Key(NamedTuple):
-    """What the continuations of a row depend on, besides its shape."""
+    """The part of a state that the continuations of a row depend on, besides its shape (proof 2)."""
 
     outers: Outers
+    """Placements that are still open."""
     last: Last | None
     used: Used
+    """Instances in use at the fanouts below."""
     on_top: frozenset[HeldTensor]
-    """Holders of persistent tensors."""
+    """Storage nodes of persistent tensors."""
     kept: frozenset[int]
-    """Those of them that must not be sent again."""
+    """Persistent tensors that must not be sent again."""
 
 
 @dataclass
 class Seed:
-    """Where the fused part begins: the innermost shared backing holder has just been placed."""
+    """The beginning of the fused part: the innermost shared backing node has just been placed."""
 
     layer: int
+    """Number of the layer of its rows."""
     holder: HeldTensor
     stretch: Stretch
     placed: frozenset[HeldTensor]
+    """Nodes of the memory group placed so far."""
     options: tuple[frozenset[int], ...]
-    """Per memory of the stretch, the `tensor_order_options` that what is placed so far agrees with."""
+    """Per memory of the group, the `tensor_order_options` that these nodes agree with."""
     key: Key
 
 
 class Place(NamedTuple):
-    """Within a stretch: the holders placed, the last of them, and the order options left per memory."""
+    """A state within a memory group."""
 
     placed: frozenset[HeldTensor]
+    """Nodes placed so far."""
     last: Last | None
+    """The last of them."""
     options: tuple[frozenset[int], ...]
+    """Order options left per memory."""

@@ -20,13 +20,13 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec import Access, EinsumInfo, Path
 
 TRAFFIC, FIRST, FOOTPRINT = 0, 1, 2
-"""What `Problem.amounts` has of each tensor."""
+"""Indices of a tensor's entries in `Problem.amounts`."""
 MOST_COARSE_SHAPES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """One or several rank variables that act as one, and the extents that tiles of it can have."""
+    """One or several rank variables that act as one, and the extents that its tiles can have."""
 
     members: tuple[str, ...]
     bound: int
@@ -46,7 +46,7 @@ class Variable:
 
 
 def variable_of(members: Sequence[str], factors: Sequence[int]) -> Variable:
-    """A variable whose tiles are products of these factors: the primes of its bound, or products of some of them."""
+    """Make a variable whose tiles are products of these factors: the primes of its bound, or products of some of them."""
     products = {1}
     for f in factors:
         products |= {d * f for d in products}
@@ -130,12 +130,12 @@ class Problem:
         return np.array(columns).reshape(len(self.variables), self.shapes)
 
     def extent(self, v: int, shape: int) -> int:
-        """How far a variable reaches in a shape."""
+        """The extent of a variable in a shape."""
         return int(self.variables[v].divisors[(shape // self.strides[v]) % self.variables[v].radix])
 
     @cached_property
     def tiles(self) -> Floats:
-        """How many tiles of each shape there are in all."""
+        """Number of tiles of each shape in the whole iteration space."""
         result: Floats = np.ones(self.shapes)
         for v, extent in zip(self.variables, self.extents, strict=True):
             result = result * (v.bound / extent)
@@ -156,7 +156,7 @@ class Problem:
 
     @cached_property
     def most_traffic(self) -> Floats:
-        """most_traffic[t, shape]: the most traffic of tensor t in any shape that is a multiple of this one."""
+        """Most traffic of tensor t in any shape that is a multiple of this one, `most_traffic[t, shape]` (proof 6b)."""
         result = -self.amounts[:, TRAFFIC]
         for stride, variable in zip(self.strides, self.variables, strict=True):
             kernels.least_above(result, stride, *variable.steps)
@@ -171,7 +171,7 @@ class Problem:
 
 
 def coarsened(problem: Problem, most: int = MOST_COARSE_SHAPES) -> Problem:
-    """The same with fewer tile shapes, all of them shapes of the whole problem: large factors go together."""
+    """Restrict a problem to fewer tile shapes, all of them shapes of the whole: large prime factors go together."""
     factors = [primes(v.bound) for v in problem.variables]
     variables = list(problem.variables)
     while math.prod(v.radix for v in variables) > most:
@@ -183,7 +183,10 @@ def coarsened(problem: Problem, most: int = MOST_COARSE_SHAPES) -> Problem:
 
 
 def make_problem(path: Path, keep_apart: frozenset[frozenset[str]], single: frozenset[str]) -> Problem:
-    """Merge what can be merged. `keep_apart`: sets of variables that a constraint names; `single`: never merged."""
+    """Make the problem, merging variables where possible (proof 6).
+
+    `keep_apart`: sets of variables that a constraint names; `single`: never merged.
+    """
     info = path.einsum
     groups: dict[object, list[str]] = {}
     for v in info.bounds:

@@ -1,8 +1,9 @@
-"""The search over tile shapes for one Einsum on one compute: from compute outwards, one holder at a time.
+"""The search over tile shapes for one Einsum on one compute: from the compute outwards, one storage node at a time.
 
-State: which placements are still open, the last holder placed, and the tile shape there; value: a Pareto set of criteria.
-Between two holders any variable may grow that `nest` allows; placing a holder then adds its cost, which depends on the shape
-alone. All placements and all holder orders share their common inner nests, and nothing is evaluated twice.
+A state is the placements that are still open, the last node placed, and the tile shape there; its value is a Pareto set
+of criteria (proof 2). Between two nodes any variable may grow that `nest` allows; a node then adds its cost, which
+depends on the shape alone (proof 1). All placements and all orders of nodes share their inner nests, and no nest is
+evaluated twice.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fusiest.pmapping.placements.open_choices import Steps, memory_groups
 from fusiest.pmapping.placements.placement import Placement
 
 FIRST_LOOK_CHOICES = 48
-"""Of Spatial loops: those with the most parallelism."""
+"""Number of choices of Spatial loops that a first look takes: those with the most parallelism."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,20 @@ class LatticeSpace:
     """Memories whose bits stay a criterion to the end."""
     leakage: Leakage
     lifted: frozenset[HeldTensor] = frozenset()
-    """Holders that stand above all loops where they are their tensor's outermost."""
+    """Nodes that stand above all loops where they are their tensor's outermost."""
     rates: frozenset[str] = frozenset()
-    """Components whose throughputs are open: their calls are criteria to the end."""
+    """Components whose throughputs are open: their calls stay criteria to the end."""
 
 
 class GatedPower:
-    """Leakage power, given what was used of the fanouts crossed."""
+    """Leakage power as a function of the instances in use."""
 
     def __init__(self, space: LatticeSpace) -> None:
         self.leakage, self.fanouts, self.levels = space.leakage, space.fanouts, sorted(space.fanouts)
         self.known: dict[Used, float] = {}
 
     def __call__(self, used: Used) -> float:
-        """In watts."""
+        """Leakage power in watts."""
         if used not in self.known:
             gated = {}
             for level, entry in zip(self.levels[len(self.levels) - len(used) :], used, strict=True):
@@ -70,11 +71,11 @@ class GatedPower:
 
 
 class TooHard(Exception):
-    """A search has had more rows than it was to have."""
+    """A search has more rows than its limit."""
 
 
 class Lattice:
-    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`; `patience`: the most rows that all layers may have."""
+    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`. `patience`: most rows of all layers together."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class Lattice:
         return len(self.layers) - 1
 
     def begin(self) -> dict[Key, int]:
-        """At the compute: one operation, nothing placed."""
+        """Begin at the compute: one operation, no node placed."""
         compute = len(self.problem.path.components) - 1
         action = self.problem.path.compute.actions["compute"]
         skips = self.problem.path.compute.skip_initial_output_write
@@ -154,7 +155,7 @@ class Lattice:
     # --- memories -----------------------------------------------------------------------------------------------------
 
     def _group(self, memories: range, states: dict[Key, int]) -> dict[Key, int]:
-        """Place all holders of neighbouring memories, in every order that they may stand in."""
+        """Place all nodes of a memory group, in every order that they may stand in."""
         region = self.outlook.region(memories.start)
         begun: dict[tuple[Stretch, Key], list[tuple[Last | None, int]]] = {}
         reached: dict[Key, list[int]] = {}
@@ -172,7 +173,7 @@ class Lattice:
     def _orders(
         self, stretch: Stretch, after: Key, begun: list[tuple[Last | None, int]]
     ) -> Iterator[tuple[Last | None, int]]:
-        """Place the holders of a stretch in every order."""
+        """Place the nodes of a memory group in every order."""
         frontier: dict[Place, list[int]] = {}
         for last, state in begun:
             frontier.setdefault(Place(frozenset(), last, self.nest.order_options(stretch)), []).append(state)
@@ -201,7 +202,7 @@ class Lattice:
                 yield place.last, state
 
     def _limits(self, stretch: Stretch) -> Floats:
-        """The most that each criterion may be: what persistent tensors leave of the memories."""
+        """The most that each criterion may be: persistent tensors take their part of the memories."""
         limits = np.full(self.columns.count, np.inf)
         for m in stretch.memories:
             column = self.columns.bits_column(m)
@@ -211,7 +212,7 @@ class Lattice:
         return limits
 
     def _put(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> Put:
-        """What is to be known to place a holder."""
+        """Collect what is needed to place a node."""
         last = place.last.holder if place.last is not None and place.last.hoists else None
         growing = self.nest.growing(holder, place.placed, last, after.kept, stretch)
         allowed = self.nest.allowed(holder, place.placed, stretch)
@@ -225,7 +226,7 @@ class Lattice:
         return Put(holder, weights, limits, growing, whole, allowed, not backing, tolls)
 
     def _settled_loops(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> frozenset[int]:
-        """Variables that can have no loop above the holder because it is the last one below those on top."""
+        """Variables that can have no loop above the node because it is the last one below those on top."""
         backing = stretch.is_backing(holder) and self.nest.is_shared(holder.tensor)
         if backing or len(place.placed) + 1 < len(stretch.holders) or self.outlook.region(stretch.memories.start):
             return frozenset()
@@ -239,7 +240,7 @@ class Lattice:
         return frozenset(v for v in range(len(self.problem.variables)) if v not in growing)
 
     def _close(self, memories: range, ways: list[int]) -> int:
-        """A memory that no other Einsum's data can share is full or not: once it fits, its bits matter no more."""
+        """Drop the bits of memories that no other Einsum's data can share: once they fit, they matter no more."""
         closed = [
             column
             for m in memories
@@ -259,7 +260,7 @@ class Lattice:
     # --- fanouts ------------------------------------------------------------------------------------------------------
 
     def _cross(self, level: int, states: dict[Key, int]) -> dict[Key, int]:
-        """Spatial loops of a fanout, every choice."""
+        """Put every choice of Spatial loops on a fanout."""
         region = self.outlook.region(level - 1)
         reached: dict[Key, list[Layer]] = {}
         for key, state in states.items():
@@ -284,7 +285,7 @@ class Lattice:
         return crossed
 
     def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
-        """Rows above a fanout, given where traffic goes that was carried so far."""
+        """Rows above a fanout, given where carried traffic goes; None if none can beat the cutoff."""
         cutoff, relaxed = self.pruning.cutoff, None
         if cutoff is not None:
             levels = tuple(outer for outer in self.levels if outer <= level)
@@ -297,7 +298,7 @@ class Lattice:
         return crossing.layer_above(sources, self.pruning.beaten(level, after), relaxed)
 
     def _carried(self, key: Key, level: int) -> list[int]:
-        """Tensors whose traffic is still to be paid: those whose next holder is outside of the fanout."""
+        """Tensors whose traffic is still to be paid: their next node is outside of the fanout."""
         outer = next(iter(key.outers))
         region = self.outlook.region(level)
         return [
@@ -305,7 +306,7 @@ class Lattice:
         ]
 
     def _by_use(self, fanout: Fanout, key: Key) -> Iterator[tuple[Used, Fanout]]:
-        """Choices by what leakage and `min_usage` depend on."""
+        """Group choices by what leakage and `min_usage` depend on."""
         gated = [i for i, d in enumerate(fanout.dimensions) if d.power_gateable]
         several = self.space.best is not None and len(self.space.best) > 1
         choices: dict[tuple[float, ...], list[int]] = {}
@@ -328,14 +329,14 @@ class Lattice:
     # --- the ends -----------------------------------------------------------------------------------------------------
 
     def _seed(self, seed: Seed, layers: list[Layer]) -> None:
-        """The innermost shared backing holder is placed: what stands above it is the fused part."""
+        """Record that the innermost shared backing node is placed: all nodes above it are the fused part."""
         merged = self.pruning.merged(layers, seed.stretch, seed.key, seed.placed, None)
         if len(merged.shape):
             seed.layer = self._add(merged)
             self.seeds.append(seed)
 
     def _finish(self, states: dict[Key, int]) -> None:
-        """Nothing shared is backed on chip: grow to the whole Einsum below the outermost memory."""
+        """Grow to the whole Einsum below the outermost memory, where no shared tensor is backed on chip."""
         p, outermost = self.problem, self.steps.outermost
         reached: dict[Key, list[Layer]] = {}
         for key, state in states.items():

@@ -1,4 +1,4 @@
-"""From a row of a table back to the nest it stands for: LoopTree nodes from the fused loops down to the compute."""
+"""From a row of a table back to its nest: LoopTree nodes from the fused loops down to the compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fusiest.pmapping.table import Branch, FusedLoop
 
 @dataclass(frozen=True)
 class Past:
-    """A layer without its criteria: where rows came from."""
+    """A layer without its criteria: the origins of its rows."""
 
     kind: str
     item: HeldTensor | None
@@ -33,7 +33,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Trace:
-    """How the rows of a search came about."""
+    """All layers that led to the rows of a search."""
 
     nest: Nest
     fanouts: Mapping[int, Fanout]
@@ -43,9 +43,10 @@ class Trace:
 def make_trace(
     nest: Nest, fanouts: Mapping[int, Fanout], layers: list[Layer], first: Ints, needed: npt.NDArray[np.bool_]
 ) -> tuple[Trace, Ints]:
-    """All that led to some rows, and the new number of each in its layer. Rows of all layers have one number after the other.
+    """Keep the layers that led to some rows, and number the rows anew in each layer.
 
-    `first`: per layer, the number of its first row. `needed`: which rows; those that led to them are added.
+    `first`: per layer, the number of its first row among those of all layers. `needed`: marks the rows; those that led
+    to them are added.
     """
     past = {}
     for number in range(len(layers) - 1, -1, -1):
@@ -65,11 +66,13 @@ def make_trace(
 
 @dataclass(frozen=True)
 class SearchOrigin:
-    """Rows found by a search: which of its layers they end in, and how they go on above it."""
+    """Rows found by a search over tile shapes."""
 
     trace: Trace
     layer: int
+    """The layer in which they end."""
     ancestry: Ancestry
+    """The nodes above that layer."""
 
     def branch(self, row: int, tiles: dict[FusedLoop, int]) -> Branch:
         trace, ancestry = self.trace, self.ancestry
@@ -131,7 +134,7 @@ class _Writer:
             number, row = int(layer.source[row]), int(layer.row[row])
 
     def _pass_tolls(self, component: int) -> None:
-        """Tolls above this component come now, below the loops of the gap."""
+        """Write the Tolls above this component, below the loops of the gap."""
         self.nodes += [self.nest.toll(toll) for toll in self.tolls if toll.memory < component]
         self.tolls = [toll for toll in self.tolls if toll.memory >= component]
 

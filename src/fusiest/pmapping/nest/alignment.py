@@ -1,7 +1,8 @@
-"""Where Einsums must agree: on a holder above a common loop, which serves all Einsums inside it, and on loops above a tensor.
+"""Loops and storage nodes on which Einsums must agree.
 
-So an Einsum must be able to hold a tensor above a loop that indexes it, if another has to hold it there; and need not have a
-loop above what it exchanges that others cannot have there.
+A storage node above a common loop serves all Einsums inside that loop. So an Einsum must be able to hold a tensor above
+a loop that indexes it, if another Einsum has to hold it there. A loop above an exchanged tensor is common to all its
+users. So an Einsum needs no such loop that another user cannot have.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from fusiest.spec import Affine, Path, Spec, paths_of
 
 
 def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, frozenset[str]]:
-    """Tensors that another Einsum may have to hold above a loop that both have in common, although it could stand below
-    the loop for this one; each with the variables of this Einsum that the loop can be over: those of as many elements.
+    """Per tensor, the variables of loops above which another Einsum may have to hold the tensor.
 
-    Not so between producer and consumer, if Einsums use only what is `finished`: they exchange a tensor where nothing else
-    holds it above their common loops.
+    Another user may have to hold the tensor above a loop that both have in common, although this Einsum could hold it
+    below. The loop can be over any variable of this Einsum with as many elements. With `finished`, producer and
+    consumer do not count: they exchange a tensor where no other storage node holds it above their common loops.
     """
     info = spec.info.einsums[einsum]
     agreed: dict[str, frozenset[str]] = {}
@@ -36,10 +37,10 @@ def agreed_loops(spec: Spec, einsum: str, finished: bool = True) -> dict[str, fr
 
 
 def common_loops(spec: Spec, einsum: str) -> dict[str, frozenset[str]]:
-    """Per shared tensor, the variables of this Einsum whose loops may stand above the tensor's outermost holder.
+    """Per shared tensor, the variables of this Einsum whose loops may stand above the tensor's backing storage node.
 
-    A loop above it is one that all its users share. It steps one rank of the tensor in each of them, alone. So if another
-    user has no variable, or several, in the rank that a variable steps here, no mapping has such a loop.
+    Such a loop is common to all users of the tensor. It steps one rank of the tensor in each of them, alone. So no
+    mapping has it, if another user has no variable, or several, in the rank that it steps here.
     """
     common = {}
     for tensor, access in spec.info.einsums[einsum].accesses.items():
@@ -71,8 +72,10 @@ def _held_above(spec: Spec, einsum: str, tensor: str) -> set[int]:
 
 
 def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
-    """Whether a further holder of the tensor may have to stand above another between fused loops: one of a memory
-    further in, or of its own memory if constraints fix their places."""
+    """Whether a further storage node of the tensor may have to stand above another one between fused loops.
+
+    The other one is of a memory further in, or of its own memory if constraints fix their places.
+    """
     for path in paths_of(spec, einsum):
         first = first_alike(spec, path)
         old = dict(zip(path.einsum.accesses, first.einsum.accesses, strict=True))
@@ -84,7 +87,7 @@ def _is_above_others(spec: Spec, einsum: str, tensor: str) -> bool:
 
 
 def _stands_above(spec: Spec, path: Path, tensor: str, shared: frozenset[str]) -> bool:
-    """Whether some placement holds the tensor once more, further out than it holds one of these outermost."""
+    """Whether some placement holds the tensor once more, further out than it holds another shared tensor outermost."""
     stands_above = False
 
     def step(value: tuple[frozenset[str], bool], i: int, choice: HeldChoice) -> tuple[frozenset[str], bool]:

@@ -14,8 +14,8 @@ from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
 def sized_paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) -> list[Path]:
     """An Einsum on every compute. A memory that is unlimited for it, but not for another, is as large as all tensors.
 
-    What such a memory holds has to be counted, as it may still be there when an Einsum runs for which it is limited. Memories
-    that are `ample` are unlimited.
+    The contents of such a memory have to be counted, as they may still be there when an Einsum runs for which it is
+    limited. Memories in `ample` are unlimited.
     """
     paths, large = paths_of(spec, einsum), large_enough(spec)
     if not large and not ample:
@@ -29,10 +29,10 @@ def sized_paths(spec: Spec, einsum: str, ample: frozenset[str] = frozenset()) ->
 
 
 def with_room_for_copies(spec: Spec, path: Path, memories: Collection[str]) -> Path:
-    """The same, with more room in memories where tensors of the Einsum that are copies of each other may lie in one space.
+    """Enlarge memories where tensors of the Einsum that are copies of each other may lie in one space.
 
-    Exploring counts each for itself. What it counts too much is at most what all but the largest of them take whole: of the
-    tiles of a group the largest counts, which is no smaller than that of any one of them. Joining counts exactly.
+    Exploring counts each copy by itself. It counts too much by no more than the whole of all but the largest, because
+    the largest tile of a group counts, and it is no smaller than any one of them. Joining counts exactly.
     """
     info = path.einsum
     groups = copies_used(spec, info.name)
@@ -46,7 +46,7 @@ def with_room_for_copies(spec: Spec, path: Path, memories: Collection[str]) -> P
 
 
 def copies_used(spec: Spec, einsum: str) -> frozenset[frozenset[str]]:
-    """Tensors of an Einsum that are copies of each other, or of the same."""
+    """Groups of tensors of an Einsum that are copies of each other, or of the same tensor."""
     used = frozenset(spec.info.einsums[einsum].accesses)
     return frozenset(group & used for group in _copies(spec) if len(group & used) > 1)
 
@@ -76,7 +76,7 @@ def large_enough(spec: Spec) -> dict[str, float]:
 
 @functools.lru_cache(maxsize=4)
 def ample_memories(spec: Spec) -> frozenset[str]:
-    """Memories of limited size into which everything fits that they could ever hold: space in them is no concern."""
+    """Memories of limited size into which everything that they could ever hold fits: their space is no criterion."""
     most = most_bits(spec)
     return frozenset(m for m, sizes in sizes_by_einsum(spec).items() if most[m] <= min(sizes) < math.inf)
 
@@ -100,7 +100,7 @@ def all_paths(spec: Spec) -> Iterator[Path]:
 
 
 def sizes_by_einsum(spec: Spec) -> dict[str, list[float]]:
-    """Per memory its size for each Einsum, on each compute."""
+    """The size of each memory for each Einsum, on each compute."""
     sizes: dict[str, list[float]] = {}
     for path in all_paths(spec):
         for i in path.memories:
@@ -109,9 +109,9 @@ def sizes_by_einsum(spec: Spec) -> dict[str, list[float]]:
 
 
 def most_bits(spec: Spec) -> dict[str, float]:
-    """Per memory, what all tensors of all Einsums take.
+    """Bits of all tensors of all Einsums in each memory.
 
-    At any time a memory holds of each Einsum each tensor at most once, and no tile is larger than the whole.
+    At any time a memory holds each tensor of each Einsum at most once, and no tile is larger than the whole.
     """
     by_memory: dict[str, dict[str, float]] = {}
     for path in all_paths(spec):

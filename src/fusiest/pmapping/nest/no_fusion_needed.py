@@ -1,10 +1,10 @@
-"""Where Einsums need not take turns: all that they exchange on chip has room there whole, whatever the order they run in.
+"""Where Einsums need no fused loops: all that they exchange on chip has room there whole, in any order of Einsums.
 
-Fused loops save nothing but space. Take any mapping of a workload whose Einsums exchange tensors only in the outermost memory
-and in the one right below it, and put the outermost holders of shared tensors above all loops, each Einsum's loops
-below them. A backing holder is never filled, traffic of the other holders depends on tile shapes at them and at their
-children, and neither has changed. Each tensor is finished before it is used. Only space has: the memory now holds what is alive
-as a whole. If that fits, mappings without fused loops are as good as any.
+Fused loops save only space (proof 6c). Take a mapping whose Einsums exchange tensors only in the outermost memory and
+the one right below it. Put the backing storage nodes of shared tensors above all loops, each Einsum's loops below them.
+A backing node is never filled, and traffic of the other nodes depends on tile shapes at them and at their children,
+which have not changed. Each tensor is finished before it is used. Only space grows: the memory now holds all live
+tensors whole. If they fit, some mapping without fused loops is optimal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from fusiest.spec import Path, PlacementSets, Spec, paths_of
 
 @functools.lru_cache(maxsize=4)
 def roomy_memories(spec: Spec) -> frozenset[str] | None:
-    """Memories in which Einsums may exchange tensors, if all that can be alive always fits: then nothing has to be
-    fused by loops. None if that is not so, or if a constraint may forbid a holder above all loops."""
+    """Memories in which Einsums may exchange tensors, if all live tensors always fit there whole.
+
+    No loop need then be fused (proof 6c). None if they do not fit, or if a constraint may forbid a storage node above
+    all loops.
+    """
     sizes = exchange_memories(spec)
     if sizes is None or any(size < alive_bits(spec, m) for m, size in sizes.items() if math.isfinite(size)):
         return None
@@ -30,8 +33,10 @@ def roomy_memories(spec: Spec) -> frozenset[str] | None:
 
 @functools.lru_cache(maxsize=4)
 def exchange_memories(spec: Spec) -> dict[str, float] | None:
-    """On-chip memories in which Einsums may exchange tensors, with their sizes, if only room could be wanting for whole
-    tensors there. None if a constraint may forbid a holder above all loops, or another memory is in between."""
+    """On-chip memories in which Einsums may exchange tensors whole if there is room, with their sizes.
+
+    None if a constraint may forbid a storage node above all loops, or another memory is in between.
+    """
     sizes: dict[str, float] = {}
     paths = [path for path in all_paths(spec) if path.runs]
     for path in paths:
@@ -61,7 +66,7 @@ def _backings(spec: Spec, path: Path, shared: frozenset[str]) -> frozenset[int] 
 
 
 def _can_be_on_top(path: Path, memory: int, sets: PlacementSets | None) -> bool:
-    """Whether holders of a memory may stand above all loops: it is the outermost, or the next, and nothing says otherwise."""
+    """Whether nodes of a memory may stand above all loops: it is the outermost memory, or the next and unconstrained."""
     memories = path.memories
     if memory == memories[0]:
         return True
@@ -71,11 +76,11 @@ def _can_be_on_top(path: Path, memory: int, sets: PlacementSets | None) -> bool:
 
 
 def alive_bits(spec: Spec, memory: str) -> float:
-    """The most bits that a memory can have to hold, whatever the order of Einsums, if all tensors stand above all loops.
+    """The most bits that a memory may have to hold, in any order of Einsums, without loops above tensors (proof 6c).
 
-    While an Einsum runs: its own tensors, all persistent ones, and shared ones that can be alive. These are neither used only by
-    Einsums that must come before it, nor only by such as must come after it. Copies of a tensor count as one with it, which
-    lives as long as any of them.
+    While an Einsum runs, these are its own tensors, all persistent ones, and live shared ones. A shared tensor cannot
+    be live if all its users must come before the Einsum, or all after it. Copies of a tensor count as one tensor with
+    it, which lives as long as any of them.
     """
     info = spec.info
     number = {einsum: 1 << i for i, einsum in enumerate(info.einsums)}

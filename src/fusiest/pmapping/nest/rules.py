@@ -1,10 +1,12 @@
-"""What may stand where in a nest: holders, their orders, and the loops between them. Both solvers ask here, and each
-constraint and each rule stands here once: the lattice asks of tile shapes, the fused part and the general search of loops.
+"""Order of storage nodes, and the loops that may stand between them: the rules that both solvers ask for.
+
+The lattice asks about tile shapes, the fused part and the general search about loops.
 
 Rule 1 (sink).   [A in M] for m … → for m … [A in M]     where m indexes A fully and A is not backed here:
-                 the same traffic, and the reservation would sink below m anyway. So no such m has a loop right below A.
-Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space.
-                 So a loop right above A is over a variable that indexes A; or over one that indexes the next holder up, B,
+                 the same traffic, and the reservation would sink below m anyway. So no such m has a loop right below A
+                 (proof 3).
+Rule 2 (hoist).  for n … [A in M] → [A in M] for n …     where n does not index A: less traffic, the same space (proof 4).
+                 So a loop right above A is over a variable that indexes A; or over one that indexes the next node up, B,
                  if that stays: [B] for n … [A] has less of B reserved than [B] [A] for n …
 """
 
@@ -23,11 +25,11 @@ from fusiest.pmapping.nest.spatial import satisfies
 from fusiest.spec import BoundComparison, Path, PlacementSets
 
 BEYOND, NOWHERE = -1, -2
-"""In place of a memory: one beyond the next fanout; none, the tensor is backed further in."""
+"""Codes in place of a memory. BEYOND: a memory beyond the next fanout. NOWHERE: none, the tensor is backed further in."""
 
 
 class HeldTensor(NamedTuple):
-    """A holder: a tensor (by its number) in a memory (by its index on the path)."""
+    """A storage node: a tensor (by its number) in a memory (by its index on the path)."""
 
     memory: int
     tensor: int
@@ -43,10 +45,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class HolderSource:
-    """Where a tensor comes from: the memory that holds it further out, the Tolls on the way."""
+    """Where a storage node gets its tensor from."""
 
     memory: int
+    """The memory that holds it further out; or a code (`BEYOND`, `NOWHERE`)."""
     tolls: tuple[int, ...]
+    """Tolls on the way."""
     kept: bool
     """Whether that memory must not send it again (`no_resend_to_below`)."""
     skips: bool = True
@@ -59,44 +63,46 @@ class HolderSource:
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """The holders of some neighbouring memories of the path, and where tensors come from further out."""
+    """A memory group: storage nodes of neighbouring memories of the path, and where their tensors come from."""
 
     memories: range
     holders: tuple[HeldTensor, ...]
-    """Between loops."""
+    """Storage nodes between loops."""
     on_top: frozenset[HeldTensor]
-    """Above all loops: in the outermost memory, or of persistent tensors."""
+    """Storage nodes above all loops: of the outermost memory, or of persistent tensors."""
     sets: Mapping[int, PlacementSets]
-    """Per memory, the constraints that apply."""
+    """Constraints that apply, per memory."""
     sources: Mapping[HeldTensor, HolderSource]
-    """Where each holder gets its tensor from."""
+    """Where each storage node gets its tensor from."""
     outside: Mapping[int, HolderSource]
-    """Per tensor, where it comes from seen from outside of these memories."""
+    """Where each tensor comes from, seen from outside of these memories."""
 
     def is_backing(self, holder: HeldTensor) -> bool:
-        """Whether a holder is its tensor's outermost."""
+        """Whether a storage node is its tensor's outermost."""
         return self.sources[holder].memory == NOWHERE
 
 
 OrderOptions = tuple[frozenset[int], ...]
-"""Per memory of a stretch, which of its `tensor_order_options` the holders placed so far agree with."""
+"""Per memory of a group, the `tensor_order_options` that the nodes placed so far agree with."""
 
 
 @dataclass(frozen=True)
 class Nest:
-    """What may stand where, for one Einsum on one compute. Tensors by number, rank variables by name."""
+    """Rules and constraints of nests of one Einsum on one compute. Tensors by number, rank variables by name."""
 
     problem: Problem
     shared: frozenset[str]
+    """Tensors that several Einsums use."""
     agreed: Mapping[str, frozenset[str]]
-    """Per tensor, variables of loops that neighbours may have to hold it above."""
+    """Per tensor, variables of loops above which neighbours may have to hold it (`agreed_loops`)."""
     rules: Rules
     free: frozenset[tuple[int, int]]
-    """Pairs of memories whose holders the lattice places together, as they may stand in any order."""
+    """Pairs of memories whose nodes the lattice places together, as they may stand in any order."""
     beside: frozenset[tuple[int, int]]
-    """Pairs that stand in one `!Parallel`: neither is below the other."""
+    """Pairs of memories that stand in one `!Parallel`: neither is below the other."""
     common: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Per shared tensor, the only variables whose loops may stand above its outermost holder; not given: all."""
+    """Per shared tensor, the only variables whose loops may stand above its backing node (`common_loops`); all if not
+    given."""
 
     @property
     def path(self) -> Path:
@@ -104,12 +110,12 @@ class Nest:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the tensors."""
+        """Names of the tensors."""
         return tuple(tensor.name for tensor in self.problem.tensors)
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Of each tensor, by name."""
+        """Number of each tensor, by name."""
         return {name: t for t, name in enumerate(self.names)}
 
     @cached_property
@@ -126,7 +132,7 @@ class Nest:
         return tuple(self.path.einsum.accesses[name].variables for name in self.names)
 
     def storage(self, holder: HeldTensor, on_top: bool = False) -> Storage:
-        """A holder as a node of the LoopTree."""
+        """Write a storage node for the LoopTree."""
         name = self.names[holder.tensor]
         persistent = on_top and name in self.path.einsum.persistent
         return Storage(tensors=(name,), component=self.path.components[holder.memory].name, persistent=persistent)
@@ -140,7 +146,11 @@ class Nest:
         return self.names[tensor] in self.shared
 
     def must_stand_above(self, outer: HeldTensor, inner: HeldTensor, stretch: Stretch) -> bool:
-        """Memories in hierarchy order, unless that is free: even then holders of one tensor, and what Einsums exchange."""
+        """Whether one node must stand above the other: memories stand in hierarchy order, unless that is free.
+
+        Even then, nodes of one tensor stand in that order, and nodes in which Einsums exchange tensors stand above
+        those of memories further in.
+        """
         if outer.memory >= inner.memory or (outer.memory, inner.memory) in self.beside:
             return False
         if outer.tensor == inner.tensor or (stretch.is_backing(outer) and self.is_shared(outer.tensor)):
@@ -148,14 +158,14 @@ class Nest:
         return all(stretch.sets[holder.memory].force_memory_hierarchy_order for holder in (outer, inner))
 
     def may_follow(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> bool:
-        """Whether the next holder from the inside out may be this one."""
+        """Whether this node may be the next one from the inside out."""
         unplaced = (h for h in stretch.holders if h not in placed and h != holder)
         return not any(self.must_stand_above(holder, inner, stretch) for inner in unplaced)
 
     def followers(
         self, placed: Set[HeldTensor], options: OrderOptions, stretch: Stretch
     ) -> Iterator[tuple[HeldTensor, OrderOptions]]:
-        """The holders that may be next, from the inside out, and the options that each leaves."""
+        """The nodes that may be next, from the inside out, each with the order options that it leaves."""
         for holder in stretch.holders:
             if holder not in placed and self.may_follow(holder, placed, stretch):
                 after = self.options_left(options, placed, holder, stretch)
@@ -165,7 +175,7 @@ class Nest:
     def orders(
         self, placed: frozenset[HeldTensor], options: OrderOptions, stretch: Stretch
     ) -> Iterator[tuple[HeldTensor, ...]]:
-        """Orders in which holders may stand above those that are placed, innermost first."""
+        """All orders in which nodes may stand above those that are placed, innermost first."""
         if placed.issuperset(stretch.holders):
             yield ()
         for holder, after in self.followers(placed, options, stretch):
@@ -173,7 +183,7 @@ class Nest:
                 yield (holder, *others)
 
     def order_options(self, stretch: Stretch) -> OrderOptions:
-        """Per memory, the `tensor_order_options` that its holders above all loops agree with: none stands too far out."""
+        """Per memory, the `tensor_order_options` that its nodes above all loops agree with: none stands too far out."""
         options = []
         for m in stretch.memories:
             ranks = self._ranks(m, stretch)
@@ -189,8 +199,10 @@ class Nest:
     def options_left(
         self, options: OrderOptions, placed: Set[HeldTensor], holder: HeldTensor, stretch: Stretch
     ) -> OrderOptions | None:
-        """Of these options, those with nothing to be placed further out than a holder that must stand below it; None if
-        that leaves its memory none."""
+        """Order options that remain once a node is placed; None if its memory has none left.
+
+        An option goes if it puts another node of the memory, still to be placed further out, below this one.
+        """
         at = holder.memory - stretch.memories.start
         above = [h.tensor for h in stretch.holders if h.memory == holder.memory and h != holder and h not in placed]
         ranks = self._ranks(holder.memory, stretch)
@@ -218,8 +230,11 @@ class Nest:
     def tile_shape(
         self, holder: HeldTensor, outer: Iterable[HeldTensor], stretch: Stretch
     ) -> tuple[BoundComparison, ...]:
-        """`tile_shape` entries that the tile at a holder must meet, with others further out: it is the tile at the
-        outermost holder of the memory, or at any above all loops. (Of those, `plain.top_fits` asks before any search.)"""
+        """`tile_shape` entries that the tile at a node must meet, given the nodes further out.
+
+        They hold for the tile at the outermost node of the memory, and at any node above all loops. (`applies.top_fits`
+        tests the latter before any search.)
+        """
         shapes = stretch.sets[holder.memory].tile_shape
         if not shapes or holder in stretch.on_top:
             return shapes
@@ -228,7 +243,7 @@ class Nest:
     # --- loops --------------------------------------------------------------------------------------------------------
 
     def barred_above(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
-        """Variables that must have no loop above a holder.
+        """Variables that must have no loop above a storage node.
 
         for k … [A in M]     where k does not index A fully: A would be fetched again, which M may not ask for
         (`no_refetch_from_above`); or, where A is backed, computed again or held in part.
@@ -239,11 +254,11 @@ class Nest:
         return barred
 
     def fetches_once(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """`no_refetch_from_above`: whether the holder is not to be filled again with the same."""
+        """Whether the node must not be filled again with the same values (`no_refetch_from_above`)."""
         return self.names[holder.tensor] in stretch.sets[holder.memory].no_refetch_from_above
 
     def unfused(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
-        """Variables without a loop above where Einsums exchange a tensor: `no_fused_loops`, and those that are not common."""
+        """Variables without a loop above an exchanged tensor: `no_fused_loops`, and those of loops that are not common."""
         if not stretch.is_backing(holder) or not self.is_shared(holder.tensor):
             return frozenset()
         bounds = frozenset(self.path.einsum.bounds)
@@ -251,7 +266,7 @@ class Nest:
         return stretch.sets[holder.memory].no_fused_loops | uncommon
 
     def barred_below(self, holder: HeldTensor, stretch: Stretch) -> frozenset[str]:
-        """Variables that must have no loop between a holder and the next one in of its tensor.
+        """Variables that must have no loop between a storage node and the next one in of its tensor.
 
         [A in M] for k … [A in N]     where k does not index A fully: M would send A again (`no_resend_to_below`).
         """
@@ -260,22 +275,23 @@ class Nest:
         return frozenset(self.path.einsum.bounds.keys() - self.full[holder.tensor])
 
     def keeps(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """`no_resend_to_below`: whether the holder is not to be read again and again."""
+        """Whether the node must not send the same values again (`no_resend_to_below`)."""
         return self.names[holder.tensor] in stretch.sets[holder.memory].no_resend_to_below
 
     def sinks(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """Whether rule 1 may move this holder below loops that index its tensor fully."""
+        """Whether rule 1 may move this node below loops that index its tensor fully."""
         return self.rules.sink and not stretch.is_backing(holder) and not stretch.sets[holder.memory].tile_shape
 
     def hoists(self, holder: HeldTensor, stretch: Stretch) -> bool:
-        """Whether rule 2 may move loops from right above this holder to below it."""
+        """Whether rule 2 may move loops from right above this node to below it."""
         return self.rules.hoist and not stretch.sets[holder.memory].tile_shape and not self.keeps(holder, stretch)
 
     def is_useful(self, variable: str, above: int | None, below: int | None, sinks: bool) -> bool:
-        """Whether the rules leave a loop over a variable between a holder of tensor `above` and one of tensor `below`.
+        """Whether the rules leave a loop over a variable between a node of tensor `above` and one of tensor `below`.
 
-        `sinks`: rule 1 may move the upper one. `below` is None if rule 2 may not move loops past the lower one, or there
-        is none; `above` is None if there is none between loops, or it is backing and its reservation stays where it is.
+        `sinks`: rule 1 may move the upper one. `below` is None if rule 2 may not move loops past the lower one, or
+        there is none; `above` is None if there is none between loops, or it is backing and its reservation stays where
+        it is.
         """
         if sinks and above is not None and variable in self.full[above]:
             return False
@@ -293,7 +309,7 @@ class Nest:
         kept: Set[int],
         stretch: Stretch,
     ) -> frozenset[int]:
-        """Variables that may have a loop between the last holder (None: rule 2 does not apply there) and the next."""
+        """Variables that may have a loop between the last node (None: rule 2 does not apply there) and the next."""
         below = last.tensor if last is not None else None
         above = holder.tensor if not stretch.is_backing(holder) else None
         growing = self._useful(above, below, self.sinks(holder, stretch))
@@ -302,7 +318,7 @@ class Nest:
     def finishing(
         self, last: HeldTensor | None, kept: Set[int], stretch: Stretch, placed: Set[HeldTensor]
     ) -> frozenset[int]:
-        """Variables that may have a loop between the last holder and those on top."""
+        """Variables that may have a loop between the last node and those on top."""
         growing = self._useful(None, last.tensor if last is not None else None, False)
         return self._resent(growing, placed, kept, stretch)
 
@@ -317,7 +333,7 @@ class Nest:
     def _resent(
         self, growing: frozenset[int], placed: Set[HeldTensor], kept: Set[int], stretch: Stretch
     ) -> frozenset[int]:
-        """`no_resend_to_below`, between the innermost holder of each tensor that is not placed and the next one in."""
+        """Drop variables that `no_resend_to_below` forbids below each tensor's innermost node not yet placed."""
         for t, tensor in enumerate(self.problem.tensors):
             outer = [h for h in (*stretch.holders, *stretch.on_top) if h.tensor == t and h not in placed]
             if outer:
@@ -329,12 +345,12 @@ class Nest:
         return growing
 
     def whole(self, holder: HeldTensor, stretch: Stretch) -> frozenset[int]:
-        """Variables without a loop above the holder."""
+        """Variables without a loop above the node."""
         barred = self.barred_above(holder, stretch)
         return frozenset(v for v, variable in enumerate(self.problem.variables) if barred.issuperset(variable.members))
 
     def allowed(self, holder: HeldTensor, placed: Set[HeldTensor], stretch: Stretch) -> np.ndarray | None:
-        """Shapes at which the holder may stand; None: all."""
+        """Shapes at which the node may stand; None: all."""
         p = self.problem
         whole = self.whole(holder, stretch)
         comparisons = self.tile_shape(holder, (h for h in stretch.holders if h not in placed and h != holder), stretch)
@@ -356,12 +372,13 @@ class Nest:
 
 
 def sinkings(full: int, partial: int, staying: int, everything: int | None = None) -> list[int]:
-    """Which of the loops right below a holder its reservation can sink through, depending on their order. Sets of loops are
-    bit masks: those that index the tensor fully, those that do so partially.
+    """The sets of loops right below a storage node that its reservation can sink through, depending on their order.
+
+    Sets of loops are bit masks: those that index the tensor fully, those that do so partially.
 
     [A] for m … for p …     where m indexes A fully, p partially
-    Loops over m, none or some with one that rule 1 does not move the holder itself below (`staying`); then one over p, or
-    what stops it before: a loop that does not index A, or the next holder, which stands below `everything`, if that is given.
+    Loops over m, none or some with one that rule 1 does not move the node itself below (`staying`); then one over p, or
+    the end: a loop that does not index A, or the next node, which stands below `everything`, if that is given.
 
     >>> sinkings(0b001, 0b110, 0b001), sinkings(0b001, 0b010, 0b001, everything=0b011), sinkings(0b001, 0, 0)
     ([0, 1, 2, 4, 3, 5], [2, 3], [0])

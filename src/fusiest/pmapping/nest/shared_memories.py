@@ -11,7 +11,7 @@ from fusiest.spec import Path, Spec
 
 
 def meeting_memories(spec: Spec, usage: bool, ample: frozenset[str]) -> tuple[str, ...]:
-    """Memories whose space Einsums share and that are not ample; none if Einsums do not meet on chip. With `usage` all."""
+    """Memories whose space Einsums share and that can run full; none if Einsums do not meet on chip. With `usage` all."""
     if usage:
         return shared_memories(spec)
     return tuple(m for m in shared_memories(spec) if m not in ample) if can_fuse(spec) else ()

@@ -1,4 +1,4 @@
-"""Which variables run in parallel where: every choice of Spatial loops that the fanouts and their constraints leave."""
+"""Choices of Spatial loops: which variables run in parallel where, within the fanouts and their constraints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def satisfies(comparison: BoundComparison, values: dict[str, int]) -> bool:
 
 
 def never_spread(info: EinsumInfo, dimension: BoundDimension) -> frozenset[str]:
-    """`reuse`: variables without a loop on a dimension, as they index a tensor that is to be the same all along it."""
+    """Variables without a loop on a dimension (`reuse`): they index a tensor that must be the same all along it."""
     return frozenset[str]().union(*(info.accesses[tensor].variables for tensor in dimension.reuse))
 
 
@@ -47,6 +47,7 @@ class Fanout:
     """All choices of Spatial loops at one component of the path, each distinct effect once, most parallelism first."""
 
     level: int
+    """Index of the component on the path."""
     dimensions: tuple[BoundDimension, ...]
     factors: Ints
     """Choices × dimensions × variables."""
@@ -55,14 +56,14 @@ class Fanout:
     apart: Floats
     """Choices × tensors: factors over variables that do not index the tensor."""
     numbers: Ints
-    """Of a part of the choices, their numbers among all."""
+    """Number of each choice among all choices of the component."""
 
     def __len__(self) -> int:
         return len(self.factors)
 
     @property
     def totals(self) -> Ints:
-        """Choices × variables."""
+        """Choices × variables: factor of each variable."""
         result: Ints = self.factors.prod(axis=1)
         return result
 
@@ -84,8 +85,10 @@ class Fanout:
 
 
 def fanouts(problem: Problem, best: frozenset[tuple[float, ...]] | None) -> dict[int, Fanout]:
-    """The choices at every component of the path with a fanout, by its index, less those that `min_usage` rules out
-    whatever is chosen elsewhere. `best`: the `best_usages`."""
+    """The choices at every component of the path with a fanout, by its index.
+
+    Choices that `min_usage` rules out in any combination are left out. `best`: the `best_usages`.
+    """
     by_level = {i: _fanout(problem, i, c.dimensions) for i, c in enumerate(problem.path.components) if c.dimensions}
     if best is None:
         return by_level
@@ -101,14 +104,16 @@ def fanouts(problem: Problem, best: frozenset[tuple[float, ...]] | None) -> dict
 
 
 def usage(dimensions: Sequence[BoundDimension], used: Sequence[int]) -> tuple[float, ...]:
-    """What `min_usage` compares: how far each dimension is used, up to what is asked for."""
+    """How far each dimension is used, up to what `min_usage` asks for: the values that it compares."""
     return tuple(float(min(n * d.usage_scale / d.fanout, d.min_usage)) for n, d in zip(used, dimensions, strict=True))
 
 
 def best_usages(problem: Problem) -> frozenset[tuple[float, ...]] | None:
-    """Usages of all dimensions of the path that no other choice of Spatial loops dominates. None: nothing asks for any.
+    """Usages of all dimensions of the path that no other choice of Spatial loops dominates.
 
-    A dimension that asks for nothing is best left alone, unless `loop_bounds` forbid that.
+    None: no dimension has a `min_usage`.
+
+    A dimension without `min_usage` is best left unused, unless `loop_bounds` forbid that.
     """
     dimensions = [d for c in problem.path.components for d in c.dimensions]
     if not any(d.min_usage > 0 for d in dimensions):
@@ -201,7 +206,7 @@ def _effects(problem: Problem, dimensions: tuple[BoundDimension, ...], factors: 
 
 
 def _distinct(problem: Problem, dimensions: tuple[BoundDimension, ...], factors: Ints) -> Ints:
-    """Of choices that cost the same, one: equal totals, equal reuse per tensor, equal use where that counts."""
+    """Keep one of the choices that cost the same: equal totals, equal reuse per tensor, equal use where that counts."""
     shared, _ = _effects(problem, dimensions, factors)
     used = factors.prod(axis=2)
     counts = [used[:, n] for n, d in enumerate(dimensions) if d.power_gateable or d.min_usage > 0]
@@ -225,7 +230,10 @@ def spread_over(problem: Problem, dimension: BoundDimension, extents: tuple[int,
 
 
 def _obeys(problem: Problem, dimension: BoundDimension, factors: tuple[int, ...]) -> bool:
-    """`loop_bounds`. Merged variables are in a compared set all or none, and then only products or 1 are compared."""
+    """Whether factors obey `loop_bounds`.
+
+    Merged variables are in a compared set all or none, and then only products or 1 are compared.
+    """
     if not dimension.loop_bounds:
         return True
     values = {}

@@ -1,8 +1,8 @@
-"""From the inside out, what is still open about who holds what: placements that agree on all that comes next go together.
+"""Sets of open placements, from the inside out: placements that agree on everything further out are searched together.
 
-A placement says which memory holds which tensor. The search goes from the compute outwards; of a placement it needs to know,
-at any point, only what lies further out. So it goes on with sets of placements that are the same from there on out
-(`outers`), and splits them where their costs begin to differ: whenever a tensor's traffic is to be paid.
+A placement says which memory holds which tensor. The search goes from the compute outwards; at any point it depends
+only on the outer part of a placement (proof 6a). So it keeps one state for all placements whose outer parts are equal
+(`Outers`), and splits it where costs begin to differ: whenever a tensor's traffic is to be paid.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ class Steps:
         return firsts_outside
 
     def outside(self, placements: Iterable[int], component: int) -> Outers:
-        """These placements, as far as they differ outside of a component."""
+        """One placement for each that differs outside of a component."""
         first_outside = self._same[component]
         return frozenset(first_outside[i] for i in placements)
 
     def source(self, placement: int, tensor: int, child: int, region: int) -> HolderSource:
-        """Where a tensor comes from that component `child` holds or uses. `region`: the outermost component that no fanout
-        separates from it."""
+        """Where a tensor comes from that component `child` holds or uses.
+
+        `region`: the outermost component that no fanout separates from it.
+        """
         key = self._same[child][placement], tensor, child, region
         if key not in self._sources:
             self._sources[key] = self._source(*key)
@@ -76,7 +78,7 @@ class Steps:
     def split(
         self, outers: Outers, tensors: Sequence[int], child: int, region: int
     ) -> list[tuple[dict[int, HolderSource], Outers]]:
-        """Placements by where these tensors come from."""
+        """Split placements by where these tensors come from."""
         by_sources: dict[tuple[HolderSource, ...], list[int]] = {}
         for i in sorted(outers):
             by_sources.setdefault(tuple(self.source(i, t, child, region) for t in tensors), []).append(i)
@@ -85,7 +87,7 @@ class Steps:
         ]
 
     def stretches(self, outers: Outers, memories: range, region: int) -> list[tuple[Stretch, Outers]]:
-        """What these placements do in neighbouring memories, and what is then still open."""
+        """The memory groups of these placements in neighbouring memories, each with the placements then still open."""
         key = outers, memories
         if key not in self._known:
             self._known[key] = list(self._stretches(outers, memories, region))
@@ -102,7 +104,7 @@ class Steps:
                 yield self._stretch(numbers[0], memories, region, sources), after
 
     def _stretch(self, number: int, memories: range, region: int, outside: Mapping[int, HolderSource]) -> Stretch:
-        """What a placement does in neighbouring memories, given where tensors come from further out."""
+        """Make a placement's memory group, given where tensors come from further out."""
         placement = self.placements[number]
         held = [
             HeldTensor(m, t)
@@ -120,19 +122,19 @@ class Steps:
         return Stretch(memories, tuple(h for h in held if h not in top), top, sets, sources, outside)
 
     def _on_top(self, holder: HeldTensor, source: HolderSource) -> bool:
-        """A persistent tensor's outermost holder stands above all loops; so do those of the outermost memory."""
+        """Whether a node stands above all loops: in the outermost memory, or as a persistent tensor's backing node."""
         if holder.memory == self.outermost:
             return True
         lifted = holder in self.lifted or self.names[holder.tensor] in self.problem.info.persistent
         return lifted and source.memory == NOWHERE
 
     def outer_stretch(self, placement: int, boundary: int) -> Stretch:
-        """All that a placement holds outside of a component."""
+        """The memory group of all memories outside of a component, in one placement."""
         nowhere = dict.fromkeys(range(len(self.names)), HolderSource(NOWHERE, (), False))
         return self._stretch(placement, range(self.outermost, boundary), 0, nowhere)
 
     def extended(self, placement: int, stretch: Stretch) -> Stretch:
-        """A stretch together with all that a placement holds further out."""
+        """Extend a memory group by all memories further out, in one placement."""
         outer = self.outer_stretch(placement, stretch.memories.start)
         start = stretch.memories.start
         sources = {
@@ -150,8 +152,10 @@ class Steps:
 
 
 def memory_groups(problem: Problem, free: Iterable[tuple[int, int]]) -> list[range]:
-    """The memories of the path from the inside out, but for the outermost; those together whose holders may stand in any
-    order (`free` pairs of memories), and all between them."""
+    """The memories of the path from the inside out, but for the outermost, grouped.
+
+    Memories whose nodes may stand in any order (`free` pairs), and all between them, are one group.
+    """
     groups: list[range] = []
     for m in reversed(problem.path.memories[1:]):
         if groups and any(a <= m and b >= groups[-1].start for a, b in free):

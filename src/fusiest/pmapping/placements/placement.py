@@ -1,4 +1,4 @@
-"""Which memory holds which tensor: every choice that `keep`, `may_keep` and `back` leave to one Einsum."""
+"""Placements of one Einsum: which memory holds which tensor, as `keep`, `may_keep` and `back` allow."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from fusiest.spec import NameSet, Path, PlacementSets, Spec
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Per component of the path: the tensors it holds or lets through, and the constraints that then apply."""
+    """One choice of which memory holds which tensor."""
 
     held: tuple[frozenset[str], ...]
+    """Per component of the path, the tensors that it holds or lets through."""
     sets: tuple[PlacementSets | None, ...]
+    """Per component of the path, the constraints that then apply."""
 
     def holders(self, tensor: str, path: Path) -> list[int]:
         """The memories that hold a tensor, outermost first."""
@@ -36,23 +38,23 @@ _Sets = tuple[PlacementSets | None, ...]
 
 @dataclass(frozen=True)
 class _Known:
-    """Placements of a spec's Einsums that have been asked for, by Einsum and compute."""
+    """Placements of a spec's Einsums found so far, by Einsum and compute."""
 
     graphs: dict[tuple[str, str], PlacementNode | None] = field(default_factory=dict)
     placements: dict[tuple[str, str], tuple[Placement, ...]] = field(default_factory=dict)
     first: dict[object, Path] = field(default_factory=dict)
-    """Of Einsums that differ only by names, the first."""
+    """The first Einsum of each kind. Einsums that differ only by names are of one kind."""
     alike: dict[tuple[str, str], Path] = field(default_factory=dict)
-    """Of each Einsum, which one that is."""
+    """For each Einsum, the first of its kind."""
     facts: dict[object, Any] = field(default_factory=dict)
-    """What follows from placements, as far as it was asked for."""
+    """Facts derived from placements, found so far."""
 
 
 _KNOWN: weakref.WeakKeyDictionary[Spec, _Known] = weakref.WeakKeyDictionary()
 
 
 def placements(spec: Spec, path: Path) -> tuple[Placement, ...]:
-    """All placements, each once. They are asked for by many, and found once for Einsums that differ only by names."""
+    """All placements, each once. They are found once for all Einsums that differ only by names."""
     known = _KNOWN.setdefault(spec, _Known())
     key = path.einsum.name, path.compute.name
     if key not in known.placements:
@@ -96,7 +98,10 @@ def first_alike(spec: Spec, path: Path) -> Path:
 
 
 def fact_of_placements(spec: Spec, first: Path, key: object, find: Callable[[], F]) -> F:
-    """What follows from the placements of the first Einsum of its kind, found once. `key`: what else it depends on."""
+    """Find a fact that follows from the placements of the first Einsum of its kind, once.
+
+    `key`: its name and other inputs.
+    """
     facts = _KNOWN.setdefault(spec, _Known()).facts
     whole = first.einsum.name, first.compute.name, key
     if whole not in facts:
@@ -110,9 +115,9 @@ def _names(path: Path) -> list[str]:
 
 
 def _apart_from_names(spec: Spec, path: Path) -> object:
-    """Equal for Einsums that have the same placements in the same order, apart from names.
+    """Describe an Einsum without names: equal for Einsums that have the same placements in the same order.
 
-    Expressions see names that are written somewhere in the architecture: what these mean to both has to be the same. The order
+    Expressions see names that are written somewhere in the architecture: these must mean the same for both. The order
     of placements follows that of names.
     """
     names, universe = path.einsum.names, path.einsum.names.universe
@@ -137,13 +142,13 @@ def _apart_from_names(spec: Spec, path: Path) -> object:
 
 @functools.lru_cache(maxsize=16)
 def _words(spec: Spec) -> tuple[str, ...]:
-    """All that expressions of an architecture may name; what Above holds is a choice."""
+    """All names that expressions of an architecture may use, but for Above, whose contents are a choice."""
     written = repr((spec.require_arch(), spec.variables, spec.component_classes))
     return tuple(sorted(set(re.findall(r"\w+", written)) - {"Above"}))
 
 
 def _renamed_graph(original: PlacementNode, new: Mapping[str, str]) -> PlacementNode:
-    """That of another Einsum, under other names. Nodes have their sets in common: each is renamed once."""
+    """Rename a graph for another Einsum. Nodes share their sets: each is renamed once."""
     known: dict[int, Any] = {}
 
     def renamed(value: Any) -> Any:

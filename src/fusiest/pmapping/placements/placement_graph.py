@@ -1,7 +1,7 @@
-"""The placements of one Einsum as a graph: what memories further in may hold depends on little of what was chosen so far.
+"""The placements of one Einsum as a graph: choices of inner memories depend on little of the outer choices.
 
-A node stands for all placements that leave the same to choose; every way through the graph is a placement. There may be very
-many of them, and few nodes: what follows from placements is found by going through the nodes.
+A node stands for all placements that leave the same choices; every way through the graph is a placement. There may be
+very many placements and few nodes, so facts about placements are found by going through the nodes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fusiest.spec import architecture as arch
 
 V = TypeVar("V", bound=Hashable)
 HeldSets = tuple[frozenset[str], ...]
-"""Per component, what it holds or lets through."""
+"""Per component, the tensors that it holds or lets through."""
 MOST_HELD = 1_000_000
-"""Tensors of an Einsum, in all its placements."""
+"""Most tensors held in all placements of an Einsum together."""
 
 
 class PossibleBacking(NamedTuple):
@@ -33,20 +33,23 @@ class PossibleBacking(NamedTuple):
 
 
 class HeldChoice(NamedTuple):
-    """What a component holds or lets through, the constraints that then apply, and what is left to choose."""
+    """One choice of a component."""
 
     held: frozenset[str]
+    """The tensors that it holds or lets through."""
     sets: PlacementSets | None
+    """The constraints that then apply."""
     after: PlacementNode
+    """The node of the next component."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlacementNode:
-    """What a component may hold, given what those further out hold. None of its choices leads nowhere."""
+    """The choices of a component, given those of components further out. None of its choices is a dead end."""
 
     choices: tuple[HeldChoice, ...] = ()
     count: int = 1
-    """Of placements from here on inwards."""
+    """Number of placements from here on inwards."""
 
     def levels(self) -> list[list[PlacementNode]]:
         """The nodes of each component, and at last the end."""
@@ -56,7 +59,10 @@ class PlacementNode:
         return levels
 
     def ends(self, start: V, step: Callable[[V, int, HeldChoice], V]) -> set[V]:
-        """All that placements come to. `step`: what was so far, a component's number and choice → what is then."""
+        """All values that folding over a placement can end with.
+
+        `step`: the value so far, a component's number and its choice → the next value.
+        """
         reached: dict[PlacementNode, set[V]] = {self: {start}}
         for component in itertools.count():
             further: dict[PlacementNode, set[V]] = {}
@@ -70,7 +76,7 @@ class PlacementNode:
         raise AssertionError
 
     def all_choices(self) -> Iterator[tuple[int, HeldChoice]]:
-        """What each component may choose, whatever the others do."""
+        """All choices of each component, whatever the others choose."""
         return ((i, choice) for i, level in enumerate(self.levels()) for node in level for choice in node.choices)
 
     def all_sets(self) -> dict[tuple[int, PlacementSets], None]:
@@ -78,7 +84,7 @@ class PlacementNode:
         return {(i, choice.sets): None for i, choice in self.all_choices() if choice.sets is not None}
 
     def backings(self, memories: Sequence[int]) -> set[PossibleBacking]:
-        """What may be held outermost, and where."""
+        """All memories that may hold some tensor outermost."""
         backings: set[PossibleBacking] = set()
 
         def step(held: frozenset[str], i: int, choice: HeldChoice) -> frozenset[str]:
@@ -91,7 +97,7 @@ class PlacementNode:
         return backings
 
     def pairs(self, outer: int, inner: int) -> set[tuple[HeldChoice, HeldChoice]]:
-        """What two components may choose at once."""
+        """All pairs of choices that two components can make at once."""
 
         def step(chosen: tuple[HeldChoice, ...], i: int, choice: HeldChoice) -> tuple[HeldChoice, ...]:
             return (*chosen, choice) if i in (outer, inner) else chosen
@@ -109,7 +115,10 @@ class PlacementNode:
         return make_node(choices) if choices else None
 
     def few(self, most: int) -> PlacementNode:
-        """About as many placements at most: of each node the choices that leave out the fewest tensors, then the fewest."""
+        """Thin the graph to at most about this many placements.
+
+        Each node keeps the choices that leave out the fewest tensors, alternating with those that hold the fewest.
+        """
         if self.count <= most:
             return self
         widest = max(len(node.choices) for level in self.levels() for node in level)
@@ -153,16 +162,16 @@ class _Choosing:
     path: Path
     beside: Mapping[str, frozenset[str]]
     same: dict[Any, Any] = field(default_factory=dict)
-    """Most sets are equal, and so are nodes: of these, one is kept."""
+    """Sets and nodes made so far: of equal ones, one is kept."""
     known: dict[object, PlacementNode | None] = field(default_factory=dict)
-    """By what is seen of what those further out hold."""
+    """Nodes by the part of outer choices that they depend on."""
 
     @functools.cached_property
     def most(self) -> int:
         return MOST_HELD // len(self.path.einsum.accesses)
 
     def node(self, names: EinsumNames, held: HeldSets) -> PlacementNode | None:
-        """What may be held, given what those further out hold."""
+        """Make the node of the next component, given what those further out hold."""
         i = len(held)
         if i == len(self.nodes):
             is_complete = self._held(held) >= self.path.einsum.accesses.keys()
@@ -183,7 +192,7 @@ class _Choosing:
         return self.known[key]
 
     def _choices(self, names: EinsumNames, held: HeldSets) -> Iterator[tuple[frozenset[str], PlacementSets | None]]:
-        """The next component takes its `keep` and any of its `may_keep`."""
+        """The choices of the next component: its `keep` and any of its `may_keep`."""
         i = len(held)
         node = self._chooser(i)
         if node is None:
@@ -205,20 +214,20 @@ class _Choosing:
         return None
 
     def _seen(self, held: HeldSets) -> object:
-        """All that choices of the components still to come depend on."""
+        """The part of the choices so far that inner components depend on."""
         later = [i for i in range(len(held), len(self.nodes)) if self._chooser(i) is not None]
         named = (tensors for i, tensors in enumerate(held) if any(i in self._named[j] for j in later))
         return self._held(held), tuple(self._above(j, held) for j in later), tuple(named)
 
     @functools.cached_property
     def _named(self) -> list[frozenset[int]]:
-        """Per component, those whose names its `tensors` may say."""
+        """Per component, the components whose names its `tensors` may mention."""
         texts = [repr(node.tensors) if (node := self._chooser(i)) else "" for i in range(len(self.nodes))]
         names = [component.name for component in self.path.components]
         return [frozenset(i for i, name in enumerate(names) if name in text) for text in texts]
 
     def _above(self, i: int, held: HeldSets) -> tuple[frozenset[str], frozenset[str]]:
-        """What memories above a component hold, and what those beside it do."""
+        """Tensors held by memories above a component, and by those beside it."""
         beside = self.beside.get(self.path.components[i].name, frozenset())
         numbers = [j for j, c in enumerate(self.path.components[: len(held)]) if c.name in beside]
         above = self._held([h if j not in numbers else frozenset() for j, h in enumerate(held)])
@@ -244,6 +253,6 @@ class _Choosing:
 
 
 def _subsets(names: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    """The smallest first."""
+    """All subsets, the smallest first."""
     optional = sorted(names)
     return itertools.chain.from_iterable(itertools.combinations(optional, n) for n in range(len(optional) + 1))

@@ -19,9 +19,9 @@ from fusiest.spec import BoundComponent, EinsumInfo, Path, Spec, paths_of
 
 
 def common_key(spec: Spec, einsum: str, finished: bool = True, rates: frozenset[str] = frozenset()) -> object:
-    """Equal for Einsums whose pmappings are the same up to names: structure, sharing, bits and evaluated constraints.
+    """Describe an Einsum without names: equal for Einsums whose pmappings are the same up to names.
 
-    `rates`: components whose throughputs do not matter.
+    The key has structure, sharing, bits and evaluated constraints. `rates`: components whose throughputs do not matter.
     """
     info = spec.info.einsums[einsum]
     number = _numbers(info)
@@ -45,7 +45,7 @@ def common_key(spec: Spec, einsum: str, finished: bool = True, rates: frozenset[
 
 
 def constraints_key(spec: Spec, einsum: str, number: Mapping[str, str], rates: frozenset[str] = frozenset()) -> object:
-    """All that the architecture says of an Einsum, on every compute, with other names for its tensors and variables."""
+    """Describe all constraints of an Einsum, on every compute, with other names for its tensors and variables."""
     paths, chosen, directions = [], [], []
     for path in paths_of(spec, einsum):
         paths.append([_without_rates(c) if c.name in rates else c for c in path.components])
@@ -61,13 +61,13 @@ def _without_rates(component: BoundComponent) -> BoundComponent:
 
 
 def _numbers(info: EinsumInfo) -> dict[str, str]:
-    """In place of names of tensors and variables."""
+    """Placeholders for the names of tensors and variables."""
     number = {name: f"\0{i}" for i, name in enumerate(info.accesses)}
     return {**number, **{name: f"\1{i}" for i, name in enumerate(info.bounds)}}
 
 
 def _numbered_placements(spec: Spec, first: Path) -> object:
-    """Level by level the nodes of the graph, in an order that does not follow the names of tensors."""
+    """Describe the nodes of the graph level by level, in an order that does not follow the names of tensors."""
 
     def find() -> object:
         graph = graph_of(spec, first)
@@ -77,7 +77,7 @@ def _numbered_placements(spec: Spec, first: Path) -> object:
 
 
 def _numbered_graph(graph: PlacementNode, number: Mapping[str, str]) -> object:
-    """Equal for graphs of the same placements: nodes that leave the same to choose are one."""
+    """Describe a graph: equal for graphs of the same placements. Nodes that leave the same choices are one."""
     position: dict[PlacementNode, int] = {}
     levels = []
 
@@ -96,14 +96,14 @@ def _numbered_graph(graph: PlacementNode, number: Mapping[str, str]) -> object:
 
 
 def _ordered(value: Any) -> Any:
-    """With lists in place of sets."""
+    """Replace sets by sorted tuples."""
     if isinstance(value, frozenset):
         return tuple(sorted(map(_ordered, value), key=repr))
     return tuple(map(_ordered, value)) if isinstance(value, tuple) else value
 
 
 def _latency_names(spec: Spec, einsum: str, number: Mapping[str, str]) -> object:
-    """What names in a `total_latency` expression stand for. Where that is no number, but a set, Einsums are kept apart."""
+    """Meanings of the names in `total_latency` expressions. Where one is a set, not a number, Einsums are kept apart."""
     meanings = []
     for path in paths_of(spec, einsum):
         for component in path.components:
@@ -145,11 +145,14 @@ H = TypeVar("H", bound=Storage | Toll)
 
 
 class NewNames(NamedTuple):
-    """Of an Einsum's tensors and variables, by the old ones, and of the Einsum, which may be called as one of those."""
+    """New names for an Einsum whose table is another one's."""
 
     tensors: dict[str, str]
+    """New names of tensors, by the old ones."""
     variables: dict[str, str]
+    """New names of rank variables, by the old ones."""
     einsum: str
+    """New name of the Einsum, which may equal that of a tensor or variable."""
 
 
 def _new_names(spec: Spec, old: str, new: str) -> NewNames:
@@ -192,7 +195,7 @@ class RenamedOrigin:
 
 
 def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
-    """The table of one Einsum, for another with the same key."""
+    """Rename the table of one Einsum for another with the same key."""
     new = _new_names(spec, table.einsum, einsum)
     forms, candidates = {}, {}
 

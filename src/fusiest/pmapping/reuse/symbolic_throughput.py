@@ -1,9 +1,17 @@
-"""Tables for all throughputs of some memories at once: what these take is open, and their calls are kept apart.
+"""Tables that hold for all throughputs of some memories at once.
 
-A row of such a table has the dynamic energy, the time of all other components, the calls of each action of these memories, and
-the watts of leakage. Given throughputs, its latency is the largest of the time and the busy times, calls over throughput; its
-energy has leakage times latency added. Both grow with each of these numbers. So a row that another one is no worse than in
-any of them, and in space, is of no use with any throughputs, and `with_rates` leaves out what is of none with those of a spec.
+A row of such a table has four parts: its dynamic energy E, the time T of all other components, the calls of each action
+of the open memories, and the watts W of leakage. Given throughputs, an open memory m is busy for
+
+    b_m = Σ over its actions a of calls[a] / throughput[a],
+
+and the row costs
+
+    latency = max(T, max over m of b_m),   energy = E + W · latency.
+
+Both rise with each part. A row can therefore be dropped if another row is no worse in each part and in space: it is
+dominated for every choice of throughputs. `with_rates` sets the throughputs of a spec, and prunes the rows by the costs
+that follow.
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ from fusiest.spec import Memory, Spec, bind_all, flatten
 
 
 def open_memories(spec: Spec) -> frozenset[str]:
-    """Memories outside all fanouts that are as slow as their actions are, one after the other: their throughputs can be left open."""
+    """Memories whose throughputs can be left open: outside all fanouts, with actions one after the other."""
     outside = set()
     for node in flatten(spec.require_arch().nodes):
         bound = [bind_all(spec, info)[str(node.name)] for info in spec.info.einsums.values()]
@@ -34,12 +42,12 @@ def open_memories(spec: Spec) -> frozenset[str]:
 
 
 def closed_costs(search: Lattice, criteria: Floats, watts: float) -> tuple[Floats, Floats]:
-    """Energy and latency of complete rows; where calls are kept apart, without what these and leakage add."""
+    """Energy and latency of complete rows; where calls are kept apart, without the costs of these and of leakage."""
     return finish(search.problem, search.columns, criteria, 0.0 if search.columns.rates else watts)
 
 
 def open_costs(search: Lattice, criteria: Floats, watts: float) -> Floats:
-    """`open_calls`, or no columns if there are none."""
+    """Calls and watts of each row as `open_calls` gives them, or no columns if no calls are kept apart."""
     return open_calls(search.problem, search.columns, criteria, watts) if search.columns.rates else criteria[:, :0]
 
 
@@ -53,7 +61,7 @@ def open_calls(problem: Problem, columns: Columns, criteria: Floats, watts: floa
 
 
 def with_rates(spec: Spec, table: Table, names: frozenset[str]) -> Table:
-    """The table with the throughputs of a spec."""
+    """Set the throughputs of a spec, and prune the table."""
     rates = OpenRates.of(spec, table.einsum, names)
     groups = {c: _settled(rows, rates) for c, rows in table.groups.items()}
     return replace(table, groups=groups, candidates={})
@@ -65,21 +73,23 @@ def _settled(rows: Rows, rates: OpenRates) -> Rows:
 
 
 class OpenRates(NamedTuple):
-    """Throughputs of the actions whose calls are kept apart, in order, and whose they are."""
+    """Throughputs of the actions whose calls are kept apart."""
 
     throughputs: Floats
+    """Calls per second of each action, in order."""
     owners: tuple[str, ...]
+    """The component of each action."""
 
     @classmethod
     def of(cls, spec: Spec, einsum: str, names: frozenset[str]) -> OpenRates:
-        """Those that a spec has for an Einsum."""
+        """The throughputs that a spec has for an Einsum."""
         bound = bind_all(spec, spec.info.einsums[einsum])
         actions = [(name, action) for name in sorted(names) for _, action in sorted(bound[name].actions.items())]
         throughputs = np.array([action.throughput for _, action in actions], np.float64)
         return cls(throughputs, tuple(name for name, _ in actions))
 
     def settled(self, energy: Floats, latency: Floats, calls: Floats) -> tuple[Floats, Floats]:
-        """Energy and latency with all that was open."""
+        """Final energy and latency, given the parts of rows."""
         seconds = calls[:, :-1] / self.throughputs
         for name in dict.fromkeys(self.owners):
             latency = np.maximum(latency, seconds[:, [owner == name for owner in self.owners]].sum(axis=1))

@@ -1,7 +1,8 @@
 """Components whose `total_latency` is a rate per action, however that is spelled: the search sees them as throughputs.
 
-Times of such components add up, so that all is known of them that is known of others: which of them can still be the slowest, and what is
-to come at least. Of any other expression only calls are known, until all are counted.
+Busy times of such components add up, so the search knows of them all that it knows of others: which of them can still
+be the slowest, and a bound on their remaining time. For any other expression it knows only calls, until all are
+counted.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from fusiest.spec import BoundComponent, Path, parse_expression
 
 
 def with_throughputs(path: Path) -> Path:
-    """The same path, with throughputs in place of every `total_latency` that they say as well."""
+    """Replace every `total_latency` that is a rate per action by throughputs."""
     components = tuple(_with_throughputs(c) if c.total_latency is not None else c for c in path.components)
     return replace(path, components=components) if components != path.components else path
 
 
 def _with_throughputs(component: BoundComponent) -> BoundComponent:
-    """What is linear in the numbers of calls is the sum of what a call of each action takes, times their numbers."""
+    """Replace a `total_latency` that is linear in the numbers of calls by throughputs: the seconds of each call add up."""
     assert component.total_latency is not None
     if not is_linear(parse_expression(component.total_latency)) or component.evaluate_latency({}) != 0:
         return component
@@ -35,7 +36,7 @@ def _with_throughputs(component: BoundComponent) -> BoundComponent:
 
 
 def is_linear(tree: ast.expr) -> bool:
-    """Whether an expression adds up calls, each times or over what does not depend on calls.
+    """Whether an expression is a sum of calls, each times or over a value that does not depend on calls.
 
     >>> is_linear(parse_expression("2 * sum(a.n_calls / a.throughput for a in actions) / 3"))
     True
@@ -60,7 +61,7 @@ def is_linear(tree: ast.expr) -> bool:
 
 
 def _is_constant(tree: ast.expr) -> bool:
-    """Whether it does not depend on calls."""
+    """Whether an expression does not depend on calls."""
     parts = list(ast.walk(tree))
     calls = any(isinstance(part, ast.Attribute) and part.attr == "n_calls" for part in parts)
     return not calls and not any(isinstance(part, ast.Name) and part.id == "actions" for part in parts)

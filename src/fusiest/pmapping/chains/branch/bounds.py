@@ -1,8 +1,9 @@
-"""What a combination of some variables' chains costs at least, and whether that can still beat what is known.
+"""Lower bounds on the costs of combinations of some variables' chains, and the test whether they can beat the cutoff.
 
-A criterion is a sum of products of one factor per variable. For variables that are still to be combined, every term takes the least
-factor that any of their chains has. What is skipped of a first pass is a term to be subtracted, never more than the term that
-it is skipped of, in any variable: P p - M m ≥ (P - M) p, as m ≤ p. So it takes the least factor of that one.
+A criterion is a sum of products of one factor per variable. For variables still to be combined, every term takes the
+least factor of any of their chains. The part that a first pass skips is a term M to be subtracted, never more than the
+term P that it is skipped of, in any variable: P p - M m ≥ (P - M) p, as m ≤ p. So it takes the least factor of that
+one.
 """
 
 from __future__ import annotations
@@ -19,42 +20,43 @@ from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints
 
 _TIES = 10 * CLOSE
-"""Scores that differ by less may tie: what decides then is looked at later."""
+"""Scores that differ by less may tie: the tie-breaking cost is compared later."""
 
 
 @dataclass
 class Goal:
-    """What pmappings have to beat. `grows`: so do others, once one is found."""
+    """Costs that pmappings have to beat."""
 
     cutoff: Cutoff
     grows: bool
+    """Whether pmappings that are found have to be beaten, too."""
     objective: Objective | None = None
-    """What decides, where nothing else counts: of others, only those that score as little as the best that is known."""
+    """The objective, where nothing else counts: only pmappings that score as little as the best known one are kept."""
     best: float = math.inf
-    """The least score that is known."""
+    """The least known score."""
 
     def learn(self, energy: Floats, latency: Floats) -> None:
-        """Pmappings of these costs are known."""
+        """Add known pmappings of these costs."""
         if self.grows and len(energy):
             self.cutoff = self.cutoff.with_points(energy, latency)
             if self.objective is not None:
                 self.best = min(self.best, float(self.objective.score(energy, latency).min()))
 
     def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
-        """Pmappings that may matter, given the least that they cost: scores rise with both costs."""
+        """Which pmappings may matter, given their least costs: scores rise with both costs."""
         keep = self.cutoff.keeps(energy, latency)
         if self.objective is not None:
             keep &= self.objective.score(energy, latency) <= self.best * (1 + _TIES)
         return keep
 
     def score(self, energy: Floats, latency: Floats) -> Floats:
-        """Which pmappings are the most promising."""
+        """Scores by which pmappings are tried, the least first."""
         return (self.objective or FRONT).score(energy, latency)
 
 
 @dataclass(frozen=True)
 class CostBound:
-    """Least costs of combinations, as far as they are chosen."""
+    """Least costs of combinations in which some variables are chosen."""
 
     goal: Goal
     weights: Floats
@@ -62,14 +64,14 @@ class CostBound:
     skipped: Mapping[int, Sequence[int]]
     """Per term that is subtracted, the terms that it is a part of."""
     finish: Callable[[Floats], tuple[Floats, Floats]]
-    """Energy and latency of rows of criteria, with as little leakage as there can be."""
+    """Computes energy and latency of rows of criteria, with as little leakage as there can be."""
 
     def rest(self, least: Floats, greatest: Floats) -> Floats:
         """Terms × criteria: weights, times the least (or greatest) factors of variables that are still to be combined."""
         return self.again(self.weights, least, greatest)
 
     def again(self, rest: Floats, least: Floats, greatest: Floats) -> Floats:
-        """The rest, less one more variable."""
+        """The rest for one more variable."""
         subtracted = self._subtracted(least, greatest)
         return np.where(self.weights < 0, rest * subtracted[:, None], rest * least[:, None])
 
@@ -80,7 +82,10 @@ class CostBound:
         return result
 
     def least(self, products: Floats) -> Floats:
-        """A row that comes to no more than any of these, whatever follows: of what is skipped, as much as leaves the least."""
+        """A row that costs no more than any of these, whatever follows.
+
+        Of skipped terms, it has as much as leaves the least.
+        """
         result: Floats = products.min(axis=0)
         for term, parts in self.skipped.items():
             left = (products[:, parts] - products[:, [term]]).min(axis=0)
@@ -88,7 +93,7 @@ class CostBound:
         return result
 
     def costs(self, products: Floats, rest: Floats) -> tuple[Floats, Floats]:
-        """Energy and latency, at least."""
+        """The least energy and latency."""
         return self.finish(np.maximum(products @ rest, 0.0))
 
     def keeps(self, products: Floats, rest: Floats) -> Ints:
@@ -103,13 +108,13 @@ class CostBound:
 
     @cached_property
     def parts(self) -> tuple[Ints, Ints]:
-        """Terms that are subtracted, each with the range of those in the second array that it is a part of."""
+        """Subtracted terms, each with the range of the entries in the second array that it is a part of."""
         counts = np.cumsum([0, *map(len, self.skipped.values())])
         terms = np.column_stack([np.array(list(self.skipped), np.int64), counts[:-1], counts[1:]])
         return terms, np.array([part for parts in self.skipped.values() for part in parts], np.int64)
 
     @cached_property
     def box_weights(self) -> Floats:
-        """Of terms, weights that add; then, for terms that are subtracted, those that do not. By criterion."""
+        """Weights per criterion: positive ones of all terms, then negative ones of the terms that are subtracted."""
         skipped = np.minimum(self.weights[np.array(list(self.skipped), np.int64)], 0.0)
         return np.concatenate([np.maximum(self.weights, 0.0), skipped])

@@ -1,9 +1,9 @@
-"""Combining the tile chains of all variables at once, where there is something to beat: branch and bound.
+"""Combination of the tile chains of all variables at once, where there is a cutoff: branch and bound.
 
-The chains of each variable are halved, again and again, into boxes of similar ones. A node is one box of every variable, and costs at
-least what the least factors of its boxes come to. If that can beat what is known, and can fit, one of its boxes is halved. What is
-skipped of a first pass is a term M to be subtracted that is part of another one, P, in every variable: Π p - Π m grows with every p
-and every p - m, so both are taken at their least.
+The chains of each variable are halved, again and again, into boxes of similar ones. A node is one box of every
+variable, and costs at least the value of the least factors of its boxes. If that can beat the cutoff, and can fit, one
+of its boxes is halved. The skipped part of a first pass is a term M to be subtracted that is part of another one, P, in
+every variable: Π p - Π m grows with every p and every p - m, so both are taken at their least.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ _ROUNDING = 1e-12
 
 
 class TreeChains(NamedTuple):
-    """Chains of one variable, and the boxes to begin with: chains by number."""
+    """Chains of one variable."""
 
     products: Floats
     features: Floats
     limited: Ints
     boxes: Sequence[Ints]
+    """The boxes to begin with: chains by number."""
 
 
 class BoxForest:
-    """The chains of all variables in boxes: one for each of some groups, halved down to single chains where that is asked for."""
+    """The chains of all variables in boxes, halved on demand down to single chains."""
 
     def __init__(self, trees: Sequence[TreeChains], bound: CostBound, mirrors: tuple[int, int] | None = None) -> None:
         starts = np.cumsum([0, *(len(tree.products) for tree in trees)])
@@ -76,17 +77,17 @@ class BoxForest:
         return result
 
     def single(self, nodes: Ints) -> list[Ints]:
-        """Per variable, the chains that nodes are made of."""
+        """Per variable, the chains of nodes of single chains."""
         chains = self.boxes.rows[self.boxes.range[nodes, 0]]
         return list((chains - self._start).T)
 
     def limited(self, nodes: Ints) -> Ints:
-        """Products of the limited numbers of boxes, of as many variables as nodes have."""
+        """Products of the limited factors of boxes, for as many variables as nodes have."""
         result: Ints = self.boxes.limited[nodes].prod(axis=1)
         return result
 
     def root_nodes(self, possible: Callable[[Ints, int], np.ndarray]) -> Ints:
-        """Every combination of one box per variable, less those whose limits cannot be met, variable by variable."""
+        """Every combination of one box per variable, without those whose limits cannot be met, variable by variable."""
         nodes = np.zeros((1, 0), np.int64)
         for v, boxes in enumerate(self.roots, 1):
             nodes = np.column_stack([np.repeat(nodes, len(boxes), axis=0), np.tile(boxes, len(nodes))])
@@ -102,10 +103,13 @@ class Branching:
     bound: CostBound
     rules: NodeRules
     found: Callable[[Sequence[Ints]], bool]
-    """Told of combinations of single chains, per variable; whether to go on."""
+    """Called with combinations of single chains, per variable; returns whether to go on."""
 
     def run(self, nodes: Ints, most: float = math.inf) -> bool:
-        """Search below these nodes, which are boxes of all variables; no more than so many batches. Whether that was all."""
+        """Search below these nodes, which are boxes of all variables, for at most `most` batches.
+
+        Returns whether that was all.
+        """
         stack = [self._promising(nodes)]
         while stack and most > 0:
             check()
@@ -146,7 +150,7 @@ class Branching:
 
 
 def node_rules(capped: Floats, caps: Floats, limits: Sequence[Limit], bound: CostBound, trades: Trades) -> NodeRules:
-    """What decides on nodes; `capped`: terms × sizes."""
+    """Make the rules of nodes; `capped`: terms × sizes."""
     tables = [limit.whole for limit in limits]
     good = np.ones((len(tables), max(map(len, tables), default=1)), np.bool_)
     for i, table in enumerate(tables):

@@ -1,9 +1,10 @@
-"""Variables that meet in a rank of a tensor, as p and r do in p + r, searched as one: a compound, whose chains are combinations of theirs.
+"""Compounds: variables that meet in a rank of a tensor, as p and r do in p + r, searched as one.
 
-A rank of several variables makes a sum of several products of every footprint. Terms that have equal factors in all other variables, and
-weights in proportion, are one term of a compound: its factor is the sum of their products. So a compound has few factors, and most
-combinations of its variables' chains have one that is no worse in any, whatever other variables do. What is skipped of a first pass,
-and what it is a part of, stay terms of their own.
+The chains of a compound are combinations of its variables' chains. A rank of several variables makes a sum of several
+products of every footprint. Terms that have equal factors in all other variables, and weights in proportion, are one
+term of a compound: its factor is the sum of their products. So a compound has few factors, and most combinations of its
+variables' chains are dominated by another one, whatever other variables do. Skipped parts of a first pass, and the
+terms that they are part of, stay terms of their own.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import group_numbers
 
 MOST_COMBINATIONS = 1 << 18
-"""Of a compound's variables' chains; variables that have more are not compounded."""
+"""Most combinations of the chains of a compound's variables; with more, the variables stay apart."""
 _ROUNDING = 1e-13
 
 Compound = tuple[int, ...]
 """Variables of a compound, by number."""
 SummedFactor = tuple[tuple[float, tuple[int, ...]], ...]
-"""Products of the factors of a compound's variables, by number, each times a number: to be added up."""
+"""A sum of products of the factors of a compound's variables, by number, each times a number."""
 
 
 class CompoundChains(NamedTuple):
-    """Chains of a variable, or of a compound, and how they count."""
+    """Chains of a variable or a compound."""
 
     chosen: Ints
-    """Chains × variables: which of a variable's chains."""
+    """Chains × variables: the number of each variable's chain."""
     products: Floats
     """Chains × terms."""
     limited: Ints
     """Chains × limits."""
     keys: Ints
-    """One number for chains that may be compared."""
+    """A number per chain; only chains with the same number are compared."""
 
     @property
     def range(self) -> tuple[Floats, Floats]:
@@ -66,7 +67,7 @@ def groups_of(counts: Sequence[int], meeting: Sequence[Compound]) -> list[Compou
 
 
 def mirrored(groups: Sequence[Compound], swapping: Swapping | None) -> tuple[list[Compound], tuple[int, int] | None]:
-    """Compounds, and which two of them change places if variables do: these list their variables in the same order.
+    """Compounds, and the two of them that change places if variables do: these list their variables in the same order.
 
     >>> mirrored([(0, 2), (1, 3), (4,)], ((0, 1), (2, 3)))
     ([(0, 2), (1, 3), (4,)], (0, 1))
@@ -91,7 +92,7 @@ class CompoundTerms:
 
     groups: Sequence[Compound]
     numbers: Ints
-    """Terms before they were added up × variables: which of the variable's factors each has."""
+    """Terms before they were added up × variables: the number of each variable's factor."""
     factors: Sequence[tuple[SummedFactor, ...]]
     """Terms × compounds."""
     bound: CostBound
@@ -105,8 +106,11 @@ class CompoundTerms:
         within: Callable[[Ints], np.ndarray],
         keeps: Callable[[Floats, Ints], Ints],
     ) -> CompoundChains:
-        """Combinations of chains of a compound's variables that matter: `within` limits, and of those that `keeps`, given their
-        factors and which of them each term has, those that no other one dominates."""
+        """Combinations of the chains of a compound's variables that matter.
+
+        They are `within` limits, pass `keeps` (which gets their factors and each term's factor number), and no other
+        one dominates them.
+        """
         group = self.groups[number]
         counts = [len(singles[v].keys) for v in group]
         chosen = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), axis=1)
@@ -122,7 +126,7 @@ class CompoundTerms:
         return CompoundChains(chosen[best], np.ascontiguousarray(values[best][:, which]), limited[best], keys[best])
 
     def image(self, number: int, of: CompoundChains, singles: Sequence[CompoundChains]) -> CompoundChains:
-        """The same chains of another compound."""
+        """The chains of the compound that mirrors another one."""
         factors, which = self._distinct(number)
         group = self.groups[number]
         numbers = np.ravel_multi_index(tuple(of.chosen.T), [len(singles[v].keys) for v in group])
@@ -130,13 +134,13 @@ class CompoundTerms:
         return of._replace(products=np.ascontiguousarray(np.column_stack(values)[:, which]))
 
     def _distinct(self, number: int) -> tuple[list[SummedFactor], Ints]:
-        """The factors of a compound, and which of them each term has."""
+        """The distinct factors of a compound, and the number of each term's factor."""
         numbers: dict[SummedFactor, int] = {}
         which = [numbers.setdefault(factors[number], len(numbers)) for factors in self.factors]
         return list(numbers), np.array(which, np.int64)
 
     def _values(self, factor: SummedFactor, group: Compound, singles: Sequence[CompoundChains]) -> Floats:
-        """Of all combinations of the variables' chains."""
+        """The value of a factor for all combinations of the variables' chains."""
         product = np.array([[times for times, _ in factor]])
         for i, v in enumerate(group):
             terms = [int((self.numbers[:, v] == numbers[i]).argmax()) for _, numbers in factor]
@@ -148,7 +152,10 @@ class CompoundTerms:
         return product.ravel()
 
     def _undominated(self, which: Ints, values: Floats, keys: Ints, limited: Ints) -> Ints:
-        """Chains of a compound that matter, by number: of those with equal keys. `values`: chains × distinct factors."""
+        """Numbers of the chains of a compound that no other one with an equal key dominates.
+
+        `values`: chains × distinct factors.
+        """
         weights = np.concatenate([self.bound.weights, self.capped], axis=1)
         less, more = (values[:, np.unique(which[signed.any(axis=1)])] for signed in (weights > 0, weights < 0))
         criteria = np.column_stack([less, -more, limited])
@@ -157,7 +164,7 @@ class CompoundTerms:
         return np.sort(order[seldom_dominated(keys[order], np.ascontiguousarray(criteria[order]))])
 
     def range_of(self, number: int, singles: Sequence[CompoundChains]) -> tuple[Floats, Floats]:
-        """No more than the least, and no less than the greatest factor that each term can have in a compound."""
+        """Bounds on the least and the greatest factor that each term can have in a compound."""
         ranges = [singles[v].range for v in self.groups[number]]
         factors, which = self._distinct(number)
 
@@ -173,7 +180,7 @@ class CompoundTerms:
         return least, greatest
 
     def others(self, number: int, ranges: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        """Terms × sizes and terms × criteria: weights, times the least that all other compounds make of them."""
+        """Terms × sizes and terms × criteria: weights, times the least factors of all other compounds."""
         none = np.ones(len(self.factors))
         least, greatest = (
             np.prod([none, *(r[side] for i, r in enumerate(ranges) if i != number)], axis=0) for side in (0, 1)
@@ -182,7 +189,7 @@ class CompoundTerms:
 
 
 def compound_terms(groups: Sequence[Compound], numbers: Ints, bound: CostBound, capped: Floats) -> CompoundTerms:
-    """Terms added up wherever they can be. `numbers`: terms × variables, which of the variable's factors each has."""
+    """Add terms up wherever possible. `numbers`: terms × variables, the number of each variable's factor."""
     factors: list[tuple[SummedFactor, ...]] = [
         tuple(((1.0, tuple(row[v] for v in group)),) for group in groups) for row in numbers.tolist()
     ]
@@ -200,7 +207,7 @@ def compound_terms(groups: Sequence[Compound], numbers: Ints, bound: CostBound, 
 def _added_up(
     number: int, kept: Sequence[int], factors: list[tuple[SummedFactor, ...]], weights: Floats, apart: set[int]
 ) -> list[int]:
-    """Of terms, one for all that differ in this compound's factor alone and have weights in proportion; it gets the sum."""
+    """Add up terms that differ in this compound's factor alone and have weights in proportion; the first gets the sum."""
     firsts: dict[object, list[int]] = {}
     result = []
     for term in kept:
@@ -221,7 +228,7 @@ def _added_up(
 
 
 def _proportion(one: Floats, other: Floats) -> float:
-    """How many times the other it is; 0 if they are not in proportion."""
+    """The ratio of one to the other; 0 if they are not in proportion."""
     most = int(np.abs(other).argmax())
     share = float(one[most] / other[most])
     return share if np.allclose(one, share * other, rtol=_ROUNDING, atol=0.0) else 0.0

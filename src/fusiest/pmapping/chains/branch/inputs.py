@@ -1,6 +1,7 @@
-"""Combining the tile chains of all variables at once, where there is something to beat: what goes into branch and bound.
+"""Input of branch and bound, where there is a cutoff: first single variables, then compounds.
 
-First the chains of each variable that can beat what is known with the least of all others, then those of compounds of variables.
+The chains of each variable are kept if they can beat the cutoff with the least of all others; then those of compounds
+of variables.
 """
 
 from __future__ import annotations
@@ -28,20 +29,24 @@ from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.pmapping.table import group_numbers
 
 _LITTLE = 256
-"""Chains that need less than this part of a memory, the others being as small as can be, need little: how little makes no difference."""
+"""Chains that need less than this part of a memory, the others being as small as can be, need little: how little makes
+no difference."""
 _ROUNDING = 1e-12
 _UNTRADED = 512
-"""Batches after which a search begins anew, with trades: they bound nodes better, which takes longer for each."""
+"""Batches after which a search begins anew, with trades: they bound nodes more tightly, which takes longer for each."""
 
 
 @dataclass
 class BranchedCombiner(Combiner):
+    """A combination of all variables at once, by branch and bound."""
+
     meeting: Sequence[Compound] = ()
     """Variables that meet in a rank, by number."""
 
     def branch(self, batches: float = math.inf, first: bool = False, swapping: Swapping | None = None) -> Partial:
-        """All combinations that beat what is known and each other; or after so many batches, or the `first` one, those found so far.
+        """Find all combinations that beat the cutoff and each other.
 
+        After `batches` batches, or with `first` after the first one that is found, return those found so far.
         `swapping`: variables whose chains may change places.
         """
         assert self.bound is not None
@@ -91,7 +96,7 @@ class BranchedCombiner(Combiner):
         trades: Trades,
         batches: float,
     ) -> bool:
-        """Branch and bound over the chains of all compounds, no more than so many batches; whether that was all."""
+        """Run branch and bound over all compounds for at most `batches` batches; returns whether that was all."""
         ends = [chains.range for chains in compounds]
         trees = [self._tree(chains, terms.others(i, ends), trades) for i, chains in enumerate(compounds)]
         forest = BoxForest(trees, terms.bound, mirrors)
@@ -100,7 +105,7 @@ class BranchedCombiner(Combiner):
         return Branching(forest, terms.bound, rules, found).run(roots, batches)
 
     def _narrowed(self, v: str) -> Ints:
-        """Chains of a variable that can fit and beat what is known, and that matter: what takes less time is asked first."""
+        """Chains of a variable that can fit and beat the cutoff, and that matter. Cheaper tests come first."""
         single, signs = self.singles[v], self._signs(v)
         self.count(len(single.chains))
         chains = self._limited(v, single.known(signs, self.limits))
@@ -111,7 +116,10 @@ class BranchedCombiner(Combiner):
         return single.undominated(signs, self.limits, chains)
 
     def _keeps(self, rest: tuple[Floats, Floats], values: Floats, which: Ints) -> Ints:
-        """Chains that can fit and beat what is known, given the least of others. `values`: chains × factors; `which`: of each term."""
+        """Chains that can fit and beat the cutoff, given the least of others.
+
+        `values`: chains × factors; `which`: factor of each term.
+        """
         assert self.bound is not None
         weights = np.zeros((values.shape[1], len(self.caps) + self.bound.weights.shape[1]))
         np.add.at(weights, which, np.concatenate(rest, axis=1))
@@ -124,7 +132,7 @@ class BranchedCombiner(Combiner):
     def _compounds(
         self, terms: CompoundTerms, singles: Sequence[Partial], mirrors: tuple[int, int] | None
     ) -> list[CompoundChains]:
-        """Chains of all compounds that matter; of one that mirrors another, their images."""
+        """Chains of all compounds that matter; for a compound that mirrors another, their images."""
         counted = [self._counted(v, single) for v, single in zip(self.terms.variables, singles, strict=True)]
         ranges = [terms.range_of(i, counted) for i in range(len(terms.groups))]
         result: list[CompoundChains] = []

@@ -11,31 +11,31 @@ import numpy as np
 from fusiest.base.compiled import compiled
 
 STRONG = 32
-"""Rows that others are compared with."""
+"""Number of rows that others are compared with."""
 
 
 class ChainArrays(NamedTuple):
-    """Chains of all variables, one after the other."""
+    """Chains of all variables, one variable after the other."""
 
     products: np.ndarray
     """Chains × terms."""
     features: np.ndarray
-    """Chains × what boxes are halved by."""
+    """Chains × features by which boxes are halved."""
     limited: np.ndarray
     """Chains × limits."""
     skipped: np.ndarray
     """Terms to be subtracted, each with its place in `parts`."""
     parts: np.ndarray
-    """Terms that these are a part of."""
+    """Terms that the subtracted terms are a part of."""
 
 
 class BoxArrays(NamedTuple):
     """Boxes of chains, in the order in which they were made."""
 
     used: np.ndarray
-    """How many there are: one number."""
+    """Number of boxes made so far, as an array of one."""
     rows: np.ndarray
-    """Chains, those of a box next to each other."""
+    """Chains; those of one box stand next to each other."""
     range: np.ndarray
     """Boxes × (first, after the last) place in `rows`."""
     children: np.ndarray
@@ -43,39 +43,39 @@ class BoxArrays(NamedTuple):
     spread: np.ndarray
     """How much the chains of a box differ; less than 0 for single ones."""
     least: np.ndarray
-    """Boxes × least factors of terms and of trades, then of terms that are subtracted what is left to subtract from these."""
+    """Boxes × least factors of terms and of trades, then, for subtracted terms, the most that may be subtracted."""
     limited: np.ndarray
     """Boxes × least factors of limits."""
 
 
 class NodeRules(NamedTuple):
-    """What decides whether a node can fit, and what it costs at least."""
+    """Limits that a node must be able to meet, and weights of its least costs."""
 
     capped: np.ndarray
     """Sizes × terms."""
     caps: np.ndarray
     bounded: np.ndarray
-    """Criteria × as `BoxArrays.least`."""
+    """Criteria × entries of `BoxArrays.least`."""
     most: np.ndarray
     """Per limit, the most that it may be."""
     good: np.ndarray
-    """Limits × products that can be met; the last one is for all that are larger."""
+    """Limits × products that can be met; the last one is for all larger products."""
     quantities: np.ndarray
-    """As `Trades.quantities`."""
+    """Limited quantities (see `Trades.quantities`)."""
     most_traded: np.ndarray
-    """As `Trades.most`."""
+    """Limit of each quantity (see `Trades.most`)."""
     trades: np.ndarray
-    """As `Trades.columns`."""
+    """Pairs of term and quantity (see `Trades.columns`)."""
     raised: np.ndarray
-    """Criteria × terms: what is paid for a term that a trade makes larger."""
+    """Criteria × terms: the weight of the increase of a term by a trade."""
     order: np.ndarray
-    """Pairs of variables whose chains mirror each other, with how many more chains stand before those of the first: no chain of
-    the first need stand after that of the second."""
+    """Pairs of variables whose chains mirror each other, each with the difference between the numbers of their first
+    chains. No chain of the first variable need stand after that of the second."""
 
 
 @compiled()
 def add_box(chains, boxes, begin, end):
-    """A box of some chains next to each other; its number."""
+    """Make a box of chains next to each other; returns its number."""
     number = boxes.used[0]
     boxes.used[0] += 1
     boxes.range[number, 0], boxes.range[number, 1] = begin, end
@@ -118,7 +118,7 @@ def _widest(chains, boxes, begin, end):
 
 @compiled()
 def halve(chains, boxes, numbers):
-    """The two halves of each of these boxes; made, where nobody asked for them before."""
+    """Halve each of these boxes, unless that is done already."""
     result = np.empty((len(numbers), 2), np.int64)
     spare = np.empty(0, np.int64)
     for i in range(len(numbers)):
@@ -158,7 +158,7 @@ def _sort_by(rows, features, feature, spare):
 
 @compiled(fastmath={"reassoc", "contract"})
 def node_costs(boxes, rules, nodes):
-    """Of nodes, those that can fit and meet all limits, by number, and their least criteria."""
+    """Find the nodes that can fit and meet all limits, by number, and their least criteria."""
     kept = np.empty(len(nodes), np.int64)
     criteria = np.empty((len(nodes), len(rules.bounded)))
     product, sizes = np.empty(boxes.least.shape[1]), np.empty(len(rules.caps))
@@ -198,7 +198,7 @@ def node_costs(boxes, rules, nodes):
 
 @compiled()
 def _trade(rules, product, sizes, share, more):
-    """Per term, how much more it is at least than the product of its least factors, given what else is limited."""
+    """Per term, how much more it is at least than the product of its least factors, given the limited quantities."""
     for q in range(len(share)):
         size, term = rules.quantities[q]
         most = rules.most_traded[q]
@@ -213,7 +213,7 @@ def _trade(rules, product, sizes, share, more):
 
 @compiled()
 def _within(boxes, rules, node):
-    """Whether limits can be met, and it is not the mirror image of others."""
+    """Whether limits can be met, and the node is not the mirror image of others."""
     for k in range(len(rules.order)):
         first, second, shift = rules.order[k]
         if boxes.range[node[first], 0] - shift >= boxes.range[node[second], 1]:
@@ -228,14 +228,14 @@ def _within(boxes, rules, node):
 
 
 COUNTED, FIRST, PAST = 0, 1, 2
-"""What a query does with a loop: all its iterations, only index 0, or nothing (it stands too far in)."""
+"""Marks of a query. COUNTED: all iterations of a loop; FIRST: only index 0; PAST: none, the loop stands too far in."""
 
 
 @compiled()
 def visited(bound, tiles, marks, begin, first):
-    """Per chain, how many tiles are visited, and the sum of their extents.
+    """Count the visited tiles of each chain, and add up their extents.
 
-    `marks`: per slot, what to do with its loop; `first`: extents × (length, times) before the loops from slot `begin` on.
+    `marks`: per slot, the mark of its loop; `first`: extents × (length, times) before the loops from slot `begin` on.
     """
     count, extent = np.zeros(len(tiles), np.int64), np.zeros(len(tiles), np.int64)
     lengths, times = np.empty(len(first) + len(marks), np.int64), np.empty(len(first) + len(marks), np.int64)
@@ -269,7 +269,7 @@ def visited(bound, tiles, marks, begin, first):
 
 @compiled()
 def seldom_dominated(groups, criteria):
-    """Rows, in this order, less those that one of some earlier ones of their group dominates: of those that did so before.
+    """Rows, in this order, without those that a row of the same group dominates which has dominated others before.
 
     Rows of a group stand next to each other, the best first.
     """

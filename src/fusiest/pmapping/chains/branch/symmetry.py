@@ -1,6 +1,7 @@
-"""Variables that change places, as height and width of a square convolution: of two nests that are each other's image, one is searched.
+"""Mirror images: variables that change places, as height and width of a square convolution.
 
-Where only energy and latency matter, images cost the same. So do combinations of chains of one nest that is its own image.
+Of two nests that are each other's image, one is searched. Where only energy and latency matter, images cost the same.
+So do combinations of chains of one nest that is its own image.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def swappings(count: int, alike: Callable[[int, int], bool]) -> list[Swapping]:
 
 
 def images(one: Terms, other: Terms, options: Sequence[Swapping]) -> Iterator[Swapping]:
-    """Those that make one nest's sums of the other's: every product, with its weight in every criterion."""
+    """Swappings that turn one nest's sums into the other's: every product, with its weight in every criterion."""
     return (swapping for swapping in options if _is_image(one, other, swapping))
 
 

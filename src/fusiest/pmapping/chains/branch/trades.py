@@ -1,10 +1,23 @@
-"""Terms that can be small only where something limited is large: what is read again and again, for want of space or of units.
+"""Trades: lower bounds on terms that can be small only where something limited is large.
 
-A combination that fits has Π q ≤ Q, with one factor q for each variable: for the bits of each tensor that a memory holds, for the units
-of each dimension that it uses, and for the product of both. So Π e q ≤ Q Π e: a term Π e is at least Π e q / Q, and in a node of boxes at
-least the product of the least e q of each, by Q. That is more than the product of the least e wherever chains that make e small make q
-large. Of a memory that holds several tensors, Q is what the least of all others leaves. A term P of which some M is skipped, at weights
-w ≥ u, costs w P - u M = (w - u) P + u (P - M): only w - u is paid for what P is more.
+Values are read again and again for want of space or of units. Let a term be a product P = Π e of one factor e per
+variable. Let a limited quantity be Π q ≤ Q, with one factor q per variable: the bits of a tensor in a memory, the units
+used of a dimension, or the product of both. Then
+
+    P = Π e = Π e q / Π q ≥ Π e q / Q,
+
+and in a node of boxes
+
+    P ≥ Π min(e q) / Q.
+
+That is more than Π min(e) wherever chains that make e small make q large. In a memory that holds several tensors, Q is
+the room that the least of all others leaves.
+
+Let a part M of P be skipped, with weights w ≥ u. It costs
+
+    w P - u M = (w - u) P + u (P - M),
+
+so an increase of P counts with weight w - u.
 """
 
 from __future__ import annotations
@@ -20,32 +33,34 @@ from fusiest.pmapping.chains.tied_variables import Limit
 from fusiest.pmapping.pareto import Floats, Ints
 
 _WORTH = 1e-3
-"""Of the product of the least factors: what a trade must come to at first."""
+"""Least value of a trade, as a share of the product of the least factors, for which it is kept."""
 _MOST, _MOST_NUMBERS = 160, 1 << 24
-"""Trades of a nest, and their factors for all chains."""
+"""Most trades of a nest; and most numbers in their factors for all chains."""
 _TINY = 1e-300
 
 
 class LimitedProduct(NamedTuple):
-    """Something that is limited: a term of a size, limits, or the product of both."""
+    """A limited quantity: a term of a size, limits, or the product of both."""
 
     size: int
-    """Which size; -1 for limits alone."""
+    """Number of the size; -1 for limits alone."""
     term: int
+    """Number of the term; -1 for limits alone."""
     limits: tuple[int, ...]
+    """Numbers of the limits."""
     whole: float
     """The most that the term may be, if it is all of its size; 1 for limits alone."""
     most: float
     """The most that the product of the limits may be."""
 
     def values(self, products: Floats, limited: Ints) -> Floats:
-        """Of chains."""
+        """The quantity's factor for each chain."""
         result: Floats = limited[:, list(self.limits)].prod(axis=1).astype(np.float64)
         return result * products[:, self.term] if self.size >= 0 else result
 
 
 class Trades(NamedTuple):
-    """Which terms are multiplied with what."""
+    """Pairs of terms and limited quantities to be multiplied."""
 
     limited: Sequence[LimitedProduct]
     pairs: Sequence[tuple[int, int]]
@@ -63,11 +78,11 @@ class Trades(NamedTuple):
 
     @property
     def most(self) -> Floats:
-        """The most that the limits of each quantity may come to."""
+        """The most that the limits of each quantity may be."""
         return np.array([q.most for q in self.limited], np.float64)
 
     def with_products(self, products: Floats, limited: Ints) -> Floats:
-        """Products of chains, and more columns, of trades."""
+        """Products of chains, followed by columns of trades."""
         values = [q.values(products, limited) for q in self.limited]
         more = [products[:, term] * values[q] for term, q in self.pairs]
         return np.ascontiguousarray(np.column_stack([products, *more]))
@@ -77,7 +92,7 @@ NO_TRADES = Trades((), ())
 
 
 def raised_weights(bound: CostBound) -> Floats:
-    """Terms × criteria: what is paid for more of a term, whatever is skipped of it."""
+    """Terms × criteria: the weight of an increase of a term, whatever part of it is skipped."""
     result = np.maximum(bound.weights, 0.0)
     for term, parts in bound.skipped.items():
         for part in parts:
@@ -86,7 +101,7 @@ def raised_weights(bound: CostBound) -> Floats:
 
 
 def quantities(capped: Floats, caps: Floats, limits: Sequence[Limit]) -> list[LimitedProduct]:
-    """All that is limited; `capped`: terms × sizes."""
+    """All limited quantities; `capped`: terms × sizes."""
     result = [
         LimitedProduct(k, t, (), float(caps[k] / capped[t, k]), 1.0)
         for k in range(len(caps))
@@ -100,7 +115,7 @@ def quantities(capped: Floats, caps: Floats, limits: Sequence[Limit]) -> list[Li
 
 
 def make_trades(bound: CostBound, options: Sequence[LimitedProduct], chains: Sequence[tuple[Floats, Ints]]) -> Trades:
-    """Those that are worth it. `chains`: products and limits, of each variable or compound."""
+    """Choose the trades that are worth it. `chains`: products and limits, of each variable or compound."""
     weights = raised_weights(bound)
     alone = np.prod([products.min(axis=0) for products, _ in chains], axis=0)
     shares = np.zeros((len(options), len(weights)))
