@@ -17,6 +17,7 @@ from fusiest.cli.commands.components import components_command
 from fusiest.cli.commands.evaluate import evaluate_command
 from fusiest.cli.commands.import_network import import_command
 from fusiest.cli.commands.map import map_command
+from fusiest.cli.commands.new import new_command
 from fusiest.cli.commands.report import report_command
 from fusiest.cli.commands.reproduce import reproduce_command
 from fusiest.cli.commands.show import list_command, show_command
@@ -43,7 +44,7 @@ _EXAMPLES = """Start here:
       --objective energy --mapping best.yaml --json result.json --report report.html
   # what that mapping costs, by Einsum and memory
   fusiest evaluate tpu_v4i gpt3_6.7B best.yaml -D BATCH_SIZE=1 -D N_TOKENS=256
-  # a chip of your own: edit chip.yaml, map again, and compare
+  # a chip of your own (or: fusiest new chip.yaml): edit it, map again, and compare
   fusiest show tpu_v4i --yaml chip.yaml
   fusiest map chip.yaml gpt3_6.7B -D BATCH_SIZE=1 -D N_TOKENS=256 \\
       --objective energy --json other.json
@@ -78,6 +79,13 @@ _command(
     f"fusiest map tpu_v4i {_GPT} --objective edp --mapping best.yaml",
     "# your own accelerator; after a minute, or once a mapping is known, the best so far and what it may miss",
     "fusiest map chip.yaml mobilenet --time-limit 60 --json result.json",
+)
+_command(
+    "new",
+    new_command,
+    "# a chip to change, and its first mapping",
+    "fusiest new chip.yaml",
+    "fusiest map chip.yaml resnet18_block --objective edp",
 )
 _command(
     "evaluate",

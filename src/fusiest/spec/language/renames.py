@@ -7,11 +7,26 @@ defaults that use the name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fusiest.base.errors import SpecError, closest
 from fusiest.spec.language.allowed_names import circle
 from fusiest.spec.language.expressions import names_in
 from fusiest.spec.workload.einsums import Einsum, EinsumRenames, Rename, Workload
+
+
+def filled_in(renames: Sequence[EinsumRenames], machine: Sequence[EinsumRenames]) -> tuple[EinsumRenames, ...]:
+    """Renames of a workload, with the defaults of an architecture's file for names that the workload's defaults lack."""
+    lists = [[entry for entry in entries if entry.name == "default"] for entries in (machine, renames)]
+    if [len(entries) for entries in lists] != [1, 1]:
+        return (*machine, *renames)
+    own, default = lists[0][0], lists[1][0]
+    merged = replace(
+        default,
+        tensor_accesses=_ordered((*own.tensor_accesses, *default.tensor_accesses)),
+        rank_variables=_ordered((*own.rank_variables, *default.rank_variables)),
+    )
+    return (merged, *(entry for entry in (*machine, *renames) if entry.name != "default"))
 
 
 def rename_tables(workload: Workload, renames: Sequence[EinsumRenames]) -> dict[str, tuple[Rename, ...]]:

@@ -13,6 +13,7 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.spec.hardware.dataflow import constrained
 from fusiest.spec.hardware.sharing import share_bound
 from fusiest.spec.language.fields import fields_of, read_fields
+from fusiest.spec.language.renames import filled_in
 from fusiest.spec.language.variables import VariableValue
 from fusiest.spec.mapping import with_variables
 from fusiest.spec.reading.foreign import foreign_hint
@@ -22,6 +23,7 @@ from fusiest.spec.reading.resultfile import read_document, spec_texts
 from fusiest.spec.reading.specfiles import INCLUDE, KINDS, SpecFiles, SpecText, find_file
 from fusiest.spec.reading.yamlfile import MapNode, ScalarNode, YamlNode
 from fusiest.spec.spec import Spec, check
+from fusiest.spec.workload.einsums import EinsumRenames
 from fusiest.spec.workload.twice import read_once
 
 NETWORKS = (".onnx", ".pt2")
@@ -98,7 +100,7 @@ def combined(machine: Spec, work: Spec, checked: bool = False, like: Spec | None
         dataflow=machine.dataflow,
         workload=work.workload,
         component_classes=machine.component_classes,
-        renames=work.renames if same_files else machine.renames + work.renames,
+        renames=work.renames if same_files else filled_in(work.renames, machine.renames),
         variables=_merged_variables([machine.variables, work.variables]),
     ).sharing_info(work)
     if like is not None:
@@ -133,9 +135,12 @@ def load_texts(
     `saved` are files of which only those sections count that no other file has.
     """
     sections: dict[str, list[tuple[ScalarNode, YamlNode]]] = {}
+    beside_arch: YamlNode | None = None
     files = SpecFiles(dict(sorted(texts.items(), key=lambda item: item[0] in saved)), defines)
     for file, fields in files.sections.items():
         before = frozenset(sections)
+        if "arch" in fields and "renames" in fields:
+            beside_arch = fields["renames"][1]
         for name, (key, node) in fields.items():
             if file in saved and (name in before or (name == "renames" and "workload" in before)):
                 continue
@@ -144,7 +149,9 @@ def load_texts(
             else:
                 _pass_over(name, key, node, fields)
     _check_defines(texts, [name for name in defines if name not in used], files.included.used)
-    read = {name: _read(name, nodes) for name, nodes in sections.items()}
+    read = {name: _read(name, nodes) for name, nodes in sections.items() if name != "renames"}
+    if "renames" in sections:
+        read["renames"] = _read_renames([node for _, node in sections["renames"]], beside_arch)
     if "arch" in read and "dataflow" in read:
         read["arch"] = constrained(read["arch"], read["dataflow"])
     if "workload" in read:
@@ -171,7 +178,7 @@ def _pass_over(name: str, key: ScalarNode, node: YamlNode, beside: Iterable[str]
 def _read(name: str, written: Sequence[tuple[ScalarNode, YamlNode]]) -> Any:
     """A section, from all files that have it."""
     values = [SECTIONS[name].reader.read(node, name) for _, node in written]
-    if name in ("renames", "component_classes"):
+    if name == "component_classes":
         return tuple(entry for value in values for entry in value)
     if name == "variables":
         return _merged_variables(values)
@@ -179,6 +186,15 @@ def _read(name: str, written: Sequence[tuple[ScalarNode, YamlNode]]) -> Any:
         first, second = written[0][0].source, written[1][0].source
         raise SpecError(f"the section '{name}:' is also in {first}; give only one of the two files", second)
     return values[0]
+
+
+def _read_renames(nodes: Sequence[YamlNode], beside_arch: YamlNode | None) -> tuple[EinsumRenames, ...]:
+    """The renames of all files; those of the architecture's file fill in what the others leave out."""
+    read = [(node is beside_arch, SECTIONS["renames"].reader.read(node, "renames")) for node in nodes]
+    machine, others = (
+        tuple(entry for of_arch, entries in read if of_arch == wanted for entry in entries) for wanted in (True, False)
+    )
+    return filled_in(others, machine)
 
 
 def _distinct(files: Sequence[str | Path | Spec]) -> list[str | Spec]:
