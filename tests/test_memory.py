@@ -52,7 +52,9 @@ def test_the_best_so_far(gap_too: bool, monkeypatch: pytest.MonkeyPatch, capsys:
     assert (result.gap == 1) == gap_too
     status, out, _ = run(capsys, *TWO, "--quiet", "--jobs", "1")
     assert status == 4
-    assert ", out of memory, not proven optimal: at most " in out.splitlines()[0]
+    caution, headline = out.splitlines()[:2]
+    assert caution.startswith(f"Gap {result.gap:.0%}: ")
+    assert ", out of memory, not proven optimal: at most " in headline
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ MAPPING = [
          "Buffer has no fanout dimension X"),
     case("fanout exceeded", SPATIAL, SPATIAL.replace("2", "1").replace("X}\n", "Y} #!\n"), "Einsum B uses 4",
          "Array dimension Y", "fanout is 2", status=3),
-    case("capacity exceeded", SIZE, "    size: 100\n", "Buffer holds", "more than its size of 100",
+    case("capacity exceeded", SIZE, "    size: 100 b\n", "Buffer holds", "more than its size of 100",
          "Einsum B", status=3),
     case("disabled compute", "    name: MAC\n", "    name: MAC\n    enabled: len(Inputs) == 1\n",
          "MAC is not enabled for Einsum B"),

@@ -132,7 +132,7 @@ def test_only_if_asked_for(tmp_path: Path, capsys: Capture) -> None:
     assert "Warning" not in finished._repr_html_()
 
     file, result = tmp_path / "diamond.yaml", tmp_path / "result.json"
-    file.write_text(dump(spec))
+    file.write_text(dump(spec).replace("size: 48", "size: 48 b"))
     asked = "map", str(file), str(file), "--objective", "energy", "--jobs", "1", "--quiet", "--json", str(result)
     status, out, err = run_command(capsys, *asked)
     assert (status, err) == (0, "")

@@ -5,7 +5,6 @@ FUSIEST_PROVE=1 tries hundreds of cases instead of some, and new ones each time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,16 +43,18 @@ def with_components(spec: Spec, change: Callable[[Any], Any]) -> Spec:
     return replace(spec, arch=replace(spec.require_arch(), nodes=changed(spec.require_arch().nodes)))
 
 
+def twice(value: arch.Value) -> arch.Value:
+    return f"2 * ({value})" if isinstance(value, str) else 2 * value
+
+
 def twice_the_energy(node: Any) -> Any:
     if not isinstance(node, arch.Component):
         return node
-    actions = tuple(replace(action, energy=2 * action.energy) for action in node.actions)
-    return replace(node, actions=actions, leak_power=2 * node.leak_power)
+    return replace(node, energy_scale=twice(node.energy_scale), leak_power_scale=twice(node.leak_power_scale))
 
 
 def twice_the_room(node: Any) -> Any:
-    limited = isinstance(node, arch.Memory) and isinstance(node.size, (int, float)) and math.isfinite(node.size)
-    return replace(node, size=2 * node.size) if limited else node
+    return replace(node, size=twice(node.size)) if isinstance(node, arch.Memory) else node
 
 
 def mirrored(spec: Spec) -> Spec:

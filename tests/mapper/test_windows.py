@@ -394,7 +394,7 @@ def test_windows_take_the_bits_that_the_memory_gives_them(bits: str, workload: s
     own = load_text(chip.replace("name: Buf,", f"name: Buf, bits_per_value: {bits},"), PAIR)
     found, wanted = (fusiest.map(spec, "energy", jobs=1) for spec in (own, plain))
     assert found.best("energy").energy == wanted.best("energy").energy
-    assert (found.optimal, found.is_proven, found.gap) == (wanted.optimal, wanted.is_proven, wanted.gap)
+    assert (found.optimal, found.gap) == (wanted.optimal, wanted.gap)
 
 
 def test_windows_begin_with_tables_of_more_einsums_than_differ() -> None:

@@ -19,11 +19,19 @@ def least_of(table: Table) -> tuple[float, float]:
     return min(float(rows.energy.min()) for rows in groups), min(float(rows.latency.min()) for rows in groups)
 
 
+def _explored(case: MapperCase, asked: Asked) -> Table:
+    try:
+        return explore(case.spec, case.einsum, asked)
+    except SpecError as error:
+        assume("not supported" not in error.message)
+        raise
+
+
 @floors(40, real=0.5)
 @cases(40, proving=2500)
 @given(case=mapper_cases())
 def test_no_pmapping_costs_less_than_the_least(case: MapperCase) -> None:
-    table = explore(case.spec, case.einsum, Asked())
+    table = _explored(case, Asked())
     TALLY["compared"] += 1
     if not len(table):
         return
@@ -38,11 +46,7 @@ def test_no_pmapping_costs_less_than_the_least(case: MapperCase) -> None:
 @given(case=mapper_cases(sizes=ODD_SIZES, within=ReferenceLimits(trees=1_500, imperfect=True)))
 def test_nor_with_tiles_that_do_not_divide(case: MapperCase) -> None:
     asked = Asked(imperfect=True)
-    try:
-        table = explore(case.spec, case.einsum, asked)
-    except SpecError as error:
-        assume("not supported" not in error.message)
-        raise
+    table = _explored(case, asked)
     TALLY["compared"] += 1
     if not len(table):
         return
