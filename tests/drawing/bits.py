@@ -53,7 +53,7 @@ def kinds_of_bits(spec: Spec) -> set[str]:
 def _table(dice: Dice, spec: Spec) -> arch.Value | FrozenDict[str, arch.Value]:
     tensors = list(dict.fromkeys(str(a.name) for e in spec.require_workload().einsums for a in e.tensor_accesses))
     first, second = dice.one_of(WIDTHS), dice.one_of(WIDTHS)
-    kind = dice.one_of(["role", "rename", "role", "rename", "name", "one"])
+    kind = dice.one_of(["role", "rename", "name", "role", "rename", "name", "one"])
     if kind == "one":
         return first
     if kind == "name":

@@ -119,7 +119,7 @@ def test_memory_whose_size_depends_on_the_einsum(case: WorkloadCase) -> None:
     check_front(case)
 
 
-@floors(60, fused=0.25)
+@floors(60, fused=0.15)
 @run(60)
 @given(case=workload_cases(parts=60))
 def test_tensors_that_several_einsums_make(case: WorkloadCase) -> None:

@@ -126,7 +126,7 @@ def test_two_fused_loops_per_variable(case: WorkloadCase) -> None:
     check_front(case, limits=TWO)
 
 
-@floors(20, fused=0.25)
+@floors(20, fused=0.1)
 @run(20)
 @given(case=workload_cases(deep=True))
 def test_tensors_exchanged_below_a_fanout(case: WorkloadCase) -> None:

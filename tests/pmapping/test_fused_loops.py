@@ -88,6 +88,7 @@ def test_general_search_with_two_fused_loops_per_variable(case: MapperCase) -> N
 @run(40)
 @given(case=mapper_cases(deep=True, within=ONE))
 def test_fused_spatial_loops(case: MapperCase) -> None:
+    """Common Spatial loops, above what is exchanged below a fanout."""
     check_fronts(case, ONE)
 
 
