@@ -11,7 +11,7 @@ from fusiest.base.errors import SpecError, shown
 from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
 from fusiest.model import check_size, check_tree
-from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of
+from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of, tensors_in, with_tensors
 from fusiest.spec import architecture as arch
 
 _PREFIXES = (
@@ -103,7 +103,8 @@ def einsum_text(info: EinsumInfo) -> EinsumText:
     """An Einsum as the pseudocode writes it."""
     texts = {tensor: access_text(tensor, access.ranks.items()) for tensor, access in info.accesses.items()}
     output = texts.pop(info.output)
-    return EinsumText(output, tuple(texts.values()), info.operation)
+    formula = None if info.formula is None else with_tensors(info.formula, [texts[t] for t in tensors_in(info.formula)])
+    return EinsumText(output, tuple(texts.values()), info.operation, formula)
 
 
 def einsum_line(info: EinsumInfo) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiest.base.errors import SpecError
+from fusiest.show import show_text
 from fusiest.spec.dumping import dump
 from fusiest.spec.hardware.binding import bind
 from fusiest.spec.language.einsum_text import ParsedEinsum, parse_einsum
@@ -85,6 +86,33 @@ def test_renames_see_the_operation() -> None:
     renames = "renames: {einsums: [{name: default, tensor_accesses: {x: Inputs if operation == 'add' else Nothing}}]}"
     spec = load_text(f"{WORKLOAD}  - Z[m] = A[m] + B[m]\n  - Y[m] = Z[m] * B[m]\n{renames}")
     assert [sorted(spec.info.einsums[e].names["x"].members) for e in "ZY"] == [["A", "B"], []]
+
+
+@pytest.mark.parametrize(
+    ("einsum", "line"),
+    [
+        ("Z[m] = max(A[m, k])", "Z[m] = max(Z[m], A[m, k])  # on MAC"),
+        ("Z[m, k] = exp(A[m, k] - B[m])", "Z[m, k] = exp(A[m, k] - B[m])  # on MAC"),
+        ("Z[m] = exp(A[m, k] - 1) / 2", "Z[m] += exp(A[m, k] - 1) / 2  # on MAC"),
+        ("Z[m] = relu(A[m, k] * B[m])", "Z[m] = relu(A[m, k] * B[m])  # on MAC, reduced over k"),
+        ("Z[m] = max(A[m, k]) + B[m]", "Z[m] = max(A[m, k]) + B[m]  # on MAC, reduced over k"),
+        ("Z[m] = A[m, k], B[m]", "Z[m] += A[m, k] * B[m]  # on MAC"),
+        ("Z[m] = B[m] / (B[m] + 1)", "Z[m] = B[m] / (B[m] + 1)  # on MAC"),
+    ],
+)
+def test_pseudocode_computes_as_written(einsum: str, line: str) -> None:
+    spec = load_text(
+        f"workload: {{bits_per_value: 8, rank_sizes: {{M: 4, K: 3}}, einsums: ['{einsum}']}}\n"
+        "mapping: {nodes: [!Temporal {rank_variable: m, tile_shape: 1}, !Compute {einsum: Z, component: MAC}]}"
+    )
+    assert show_text(spec, pseudocode=True).splitlines()[-1].strip() == line
+    assert load_text(dump(spec)) == spec
+
+
+@pytest.mark.parametrize("formula", ["exp(A - Q)", "exp(A[m])", "exp(A"])
+def test_a_formula_names_inputs(formula: str) -> None:
+    with pytest.raises(SpecError, match=r"no tensor 'Q'; known: A, B|without indices|expected '\)'"):
+        load_text(f"{WORKLOAD}  - {{einsum: 'Z[m] = A[m] + B[m]', formula: '{formula}'}}\n")
 
 
 PIECES = st.sampled_from(

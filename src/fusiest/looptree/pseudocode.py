@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -39,6 +39,8 @@ class EinsumText:
     output: str
     inputs: tuple[str, ...]
     operation: str = "matmul"
+    formula: str | None = None
+    """The right side, where the operation does not say it: `exp(A[m] - B[m])`."""
 
     @property
     def right_side(self) -> str:
@@ -47,13 +49,35 @@ class EinsumText:
         >>> EinsumText("Z[m]", ("A[m]", "B[m]"), "add").right_side, EinsumText("Z[m]", ("A[m]",), "exp").right_side
         ('A[m] + B[m]', 'exp(A[m])')
         """
+        if self.formula is not None:
+            return self.formula
         if self.operation in _PLAIN and len(self.inputs) == 1:
             return self.inputs[0]
         if self.operation in _SYMBOLS and len(self.inputs) > 1:
             return f" {_SYMBOLS[self.operation]} ".join(self.inputs)
         return f"{self.operation}({', '.join(self.inputs)})"
 
+    def step(self, reduced: Sequence[str]) -> tuple[str, str]:
+        """What one iteration does, with its comment, where loops over these variables reduce.
 
+        >>> EinsumText("Z[m]", ("A[m, k]",), "max").step("k"), EinsumText("Z[m]", ("A[m, k]",), "exp").step("k")
+        (('Z[m] = max(Z[m], A[m, k])', ''), ('Z[m] += exp(A[m, k])', ''))
+        >>> EinsumText("Z[m]", ("A[m, k]", "B[k]"), "matmul", "relu(A[m, k] * B[k])").step("k")
+        ('Z[m] = relu(A[m, k] * B[k])', ', reduced over k')
+        """
+        right = self.right_side
+        if not reduced:
+            return f"{self.output} = {right}", ""
+        fold = f"{self.operation}("
+        if self.operation in _FOLDS and right.startswith(fold):
+            return f"{self.output} = {fold}{self.output}, {right.removeprefix(fold)}", ""
+        if (self.operation == "matmul" and "(" in right) or set(_FOLDS).intersection(_WORD.findall(right)):
+            return f"{self.output} = {right}", f", reduced over {', '.join(reduced)}"
+        return f"{self.output} += {right}", ""
+
+
+_FOLDS = ("max", "min", "mean", "maximum", "minimum", "max_pool", "average_pool", "prod", "all", "any")
+"""Functions that reduce: of what they have so far, and of one more value."""
 _PLAIN = ("copy", "unary", "sum", "matmul")
 _SYMBOLS = {"matmul": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
 
@@ -354,5 +378,5 @@ def _compute(node: Compute, scope: _LoopScope) -> list[str]:
         terms = [_start(index, tiling) for index, tiling in scope.indices(node.einsum, v)]
         if terms != [v]:
             lines.append(f"{v} = {' + '.join(terms) or '0'}")
-    reduces = any(bound > 1 and v not in _variables(access.output) for v, bound in bounds.items())
-    return [*lines, f"{access.output} {'+=' if reduces else '='} {access.right_side}  # on {node.component}"]
+    step, remark = access.step([v for v, bound in bounds.items() if bound > 1 and v not in _variables(access.output)])
+    return [*lines, f"{step}  # on {node.component}{remark}"]

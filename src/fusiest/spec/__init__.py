@@ -18,7 +18,7 @@ from fusiest.spec.hardware.placement_sets import BoundComparison, PlacementSets,
 from fusiest.spec.hardware.sharing import bind_everything, with_nodes_of
 from fusiest.spec.language.affine import Affine
 from fusiest.spec.language.allowed_names import NAME, RESERVED, repeated
-from fusiest.spec.language.einsum_text import access_text, parse_einsum
+from fusiest.spec.language.einsum_text import access_text, parse_einsum, tensors_in, with_tensors
 from fusiest.spec.language.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
 from fusiest.spec.language.fields import (
     Value,
@@ -73,5 +73,5 @@ __all__ = [
     "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of",
     "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets", "plain_scalar",
     "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text", "repeated",
-    "saved_objective", "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of", "written_as_is",
+    "saved_objective", "size_notes", "tag_of", "tensors_in", "text_of", "text_of_file", "undeclared", "with_nodes_of", "with_tensors", "written_as_is",
 ]  # fmt: skip

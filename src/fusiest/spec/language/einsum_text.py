@@ -6,10 +6,10 @@ Operators and functions between the tensors name the Einsum's operation; they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fusiest.base.errors import Located, SpecError, shown
+from fusiest.base.errors import Located, SpecError, check_known, shown
 from fusiest.base.frozen import FrozenDict
 from fusiest.spec.language.affine import Affine
 from fusiest.spec.language.allowed_names import NAME, check_name, check_word
@@ -17,6 +17,8 @@ from fusiest.spec.language.allowed_names import NAME, check_name, check_word
 MAX_LENGTH = 20_000
 MAX_DEPTH = 20
 _ACCESS = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
+_INDICES = re.compile(r"\s*\[[^\[\]]*\]")
+_NAMES = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()", re.ASCII)
 _FUNCTION = re.compile(r"\s*([A-Za-z_]\w*)?\s*\(", re.ASCII)
 _NUMBER = re.compile(r"\s*[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?\s*", re.ASCII)
 _POWER = re.compile(r"\*\*\s*-?[0-9]+(\.[0-9]*)?\s*", re.ASCII)
@@ -37,6 +39,8 @@ class ParsedEinsum(NamedTuple):
     inputs: tuple[ParsedAccess, ...]
     output: ParsedAccess
     operation: str | None
+    formula: str
+    """The right side with tensors by their names alone: `exp(A - B)`."""
 
 
 def parse_einsum(text: str) -> ParsedEinsum:
@@ -64,7 +68,40 @@ def parse_einsum(text: str) -> ParsedEinsum:
     plain = operation == "multiply" or (
         right.multiplies and not _variables(right.accesses) <= _variables(left.accesses)
     )
-    return ParsedEinsum(tuple(right.accesses), left.accesses[0], None if plain else operation)
+    formula = " ".join(_INDICES.sub("", sides[1]).split())
+    return ParsedEinsum(tuple(right.accesses), left.accesses[0], None if plain else operation, formula)
+
+
+def with_tensors(formula: str, names: Sequence[str]) -> str:
+    """Give the tensors of a formula other names, or texts, in the order in which it has them.
+
+    >>> with_tensors("exp(A - A)", ["A[m]", "A_copy[m]"])
+    'exp(A[m] - A_copy[m])'
+    """
+    texts = iter(names)
+    return _NAMES.sub(lambda _: next(texts), formula)
+
+
+def tensors_in(formula: str) -> list[str]:
+    """The tensors of a formula, as often as it has them.
+
+    >>> tensors_in("exp(A - 2e5 * A)")
+    ['A', 'A']
+    """
+    return _NAMES.findall(formula)
+
+
+def check_formula(formula: str, inputs: Iterable[str]) -> None:
+    """Refuse a formula that does not parse, or that names anything but inputs.
+
+    >>> check_formula("exp(A - B)", ["A", "B"])
+    """
+    if len(formula) > MAX_LENGTH or "[" in formula:
+        raise SpecError(f"'{shown(formula)}' is not a formula of tensors without indices, such as 'exp(A - B)'", formula)
+    side = _Side(_NAMES.sub(r"\1[]", formula), formula)
+    side.expression(0)
+    for access in side.accesses:
+        check_known(access.name, list(inputs), f"the Einsum reads no tensor '{shown(access.name)}'", formula)
 
 
 def _variables(accesses: Iterable[ParsedAccess]) -> set[str]:

@@ -87,6 +87,8 @@ class EinsumInfo:
     """Of its tensors, those that several Einsums make."""
     replicable: frozenset[str] = frozenset()
     """Inputs that no other Einsum uses: instances of a fanout may have one copy each. A copy Einsum has none."""
+    formula: str | None = field(default=None, compare=False)
+    """The right side as text shows it, with tensors by name. None where `operation` says the same."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,7 @@ def _resolve(
         n_instances=workload.n_instances * einsum.n_instances,
         is_copy_operation=einsum.is_copy_operation,
         operation=einsum.computes,
+        formula=einsum.formula,
         names=names.extended(rebound, universe),
         replicable=frozenset(
             t for t in accesses if t != output and len(users[t]) == 1 and not einsum.is_copy_operation

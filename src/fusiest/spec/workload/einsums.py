@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from fusiest.base.errors import Located, SpecError, check_known, shown
 from fusiest.base.frozen import FrozenDict
+from fusiest.looptree import EinsumText
 from fusiest.spec.language import fields as f
 from fusiest.spec.language.affine import Affine, Constraint
 from fusiest.spec.language.allowed_names import check_name, check_word
-from fusiest.spec.language.einsum_text import ParsedEinsum, parse_einsum, projection_index
+from fusiest.spec.language.einsum_text import ParsedEinsum, check_formula, parse_einsum, projection_index
 from fusiest.spec.language.fields import FieldError, Reader
 from fusiest.spec.language.ranges import Limits
 from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
@@ -95,10 +96,17 @@ class Einsum:
         "What it computes, in a word that expressions of the architecture may compare: `matmul`, `add`, `exp`, … Default: see "
         "[workload.md](workload.md#what-an-einsum-computes).",
     ] = None
+    formula: Annotated[
+        str | None,
+        "How the output follows from tensors, as pseudocode shows it: `exp(QK - MX)`. It changes no cost. Default: as `einsum` "
+        "has it, or else by `operation`.",
+    ] = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "Einsum", dashes=True)
         _check_instances(self.n_instances)
+        if self.formula is not None:
+            check_formula(self.formula, [str(access.name) for access in self.tensor_accesses if not access.output])
         if self.operation is not None and (self.operation == COPY) != self.is_copy_operation:
             raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
 
@@ -200,8 +208,17 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
     )
     declared = f.fields_of(Einsum)
     values.update({name: declared[name].reader.read(value, name) for name, value in nodes.items()})
+    values.setdefault("formula", None if "operation" in nodes and "(" not in parsed.formula else parsed.formula)
     built: Einsum = f.build(node, Einsum, values, nodes)
-    return built
+    return replace(built, formula=None) if "formula" not in nodes and _is_plain(built) else built
+
+
+def _is_plain(einsum: Einsum) -> bool:
+    """Whether the formula says no more than the operation."""
+    formula = str(einsum.formula)
+    names = tuple(str(access.name) for access in einsum.tensor_accesses if not access.output)
+    once = len(set(names)) == len(names)
+    return once and formula in (EinsumText("", names, einsum.computes).right_side, ", ".join(names))
 
 
 def _read_more(node: YamlNode, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:

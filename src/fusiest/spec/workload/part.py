@@ -74,7 +74,9 @@ def _merged_einsum(spec: Spec, run: Sequence[str], last: Einsum) -> Einsum:
         )
     local = spec.info.einsums[str(last.name)].names.local
     renames = tuple(_restricted(rename, local.get(rename.name), tensors.keys()) for rename in last.renames)
-    return replace(last, tensor_accesses=tuple(accesses), iteration_space_shape=tuple(shape), renames=renames)
+    return replace(
+        last, tensor_accesses=tuple(accesses), iteration_space_shape=tuple(shape), renames=renames, formula=None
+    )
 
 
 def _restricted(rename: Rename, stands_for: object, tensors: Collection[str]) -> Rename:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from fusiest.base.errors import Located, SpecError, warn
 from fusiest.base.frozen import FrozenDict
 from fusiest.spec.language.affine import Affine
+from fusiest.spec.language.einsum_text import tensors_in, with_tensors
 from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 
 
@@ -16,7 +17,7 @@ def read_once(workload: Workload) -> Workload:
 
     >>> from fusiest.spec.language.einsum_text import parse_einsum
     >>> def einsum(text):
-    ...     inputs, output, _ = parse_einsum(text)
+    ...     inputs, output, *_ = parse_einsum(text)
     ...     accesses = [TensorAccess(name=name, projection=index) for name, index in inputs]
     ...     written = TensorAccess(name=output.name, projection=output.projection, output=True)
     ...     return Einsum(name=output.name, tensor_accesses=(*accesses, written))
@@ -34,10 +35,12 @@ def read_once(workload: Workload) -> Workload:
 def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[Einsum]:
     """The copies that an Einsum needs, then the Einsum."""
     accesses: list[TensorAccess] = []
+    names_of: dict[TensorAccess, str] = {}
     for access in dict.fromkeys(einsum.tensor_accesses):
         first = next((earlier for earlier in accesses if earlier.name == access.name), None)
         if first is not None and (access.output or first.output):
             raise SpecError(f"Einsum {einsum.name} reads and writes tensor {access.name}: not supported", access.name)
+        names_of[access] = access.name
         if first is None:
             accesses.append(access)
             continue
@@ -52,8 +55,12 @@ def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[
             access.name,
         )
         accesses.append(dataclasses.replace(access, name=name))
+        names_of[access] = name
         yield _copy(access, name, einsum, names, workload.rank_sizes.keys() | einsum.rank_sizes.keys())
-    yield dataclasses.replace(einsum, tensor_accesses=tuple(accesses))
+    formula, reads = einsum.formula, [access for access in einsum.tensor_accesses if not access.output]
+    if formula is not None and tensors_in(formula) == [access.name for access in reads]:
+        formula = with_tensors(formula, [names_of[access] for access in reads])
+    yield dataclasses.replace(einsum, tensor_accesses=tuple(accesses), formula=formula)
 
 
 def _copy(access: TensorAccess, name: str, reader: Einsum, names: set[str], sized: Set[str]) -> Einsum:

@@ -234,8 +234,8 @@ def _known_split(component: BoundComponent) -> tuple[tuple[float, ...], str]:
 
 
 def _einsum(info: EinsumInfo) -> str:
-    """All of an Einsum but the names that expressions use: what they stand for is where they are used."""
-    fields = (f.name for f in dataclasses.fields(info) if f.name != "names")
+    """All of an Einsum but its formula, and the names that expressions use: what they stand for is where they are used."""
+    fields = (f.name for f in dataclasses.fields(info) if f.name not in ("names", "formula"))
     return str(_FORMS.find((info,), lambda: _sha(plain({name: getattr(info, name) for name in fields}))))
 
 
