@@ -97,4 +97,6 @@ def floors(examples: int, **shares: float) -> Decorator:
 
 
 def _least(share: float, count: int) -> float:
-    return share * count - (3 * math.sqrt(share * (1 - share) * count) if PROVE else 0)
+    """So many of these must have been met. A share above 1 is a number per case, which chance spreads more."""
+    spread = share if share > 1 else share * (1 - share)
+    return share * count - (3 * math.sqrt(spread * count) if PROVE else 0)

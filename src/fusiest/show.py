@@ -11,7 +11,18 @@ from fusiest.base.errors import SpecError, shown
 from fusiest.base.frozen import FrozenDict
 from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
 from fusiest.model import check_size, check_tree
-from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of, tensors_in, with_tensors
+from fusiest.spec import (
+    EinsumInfo,
+    Spec,
+    SpecOrigin,
+    Value,
+    access_text,
+    architecture_names,
+    number,
+    tag_of,
+    tensors_in,
+    with_tensors,
+)
 from fusiest.spec import architecture as arch
 
 _PREFIXES = (

@@ -14,6 +14,7 @@ from hypothesis import event, given
 
 import fusiest
 from fusiest.base import interrupt
+from fusiest.base.frozen import FrozenDict
 from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, KnownCosts, Pick
 from fusiest.mapper import anytime, mapper, resources, tables
@@ -34,11 +35,10 @@ from fusiest.mapper.results.result import Stats
 from fusiest.mapper.search import Search
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping import is_allowed
-from fusiest.pmapping.explore import Asked
 from fusiest.pmapping.lattice.layers import Layer
 from fusiest.pmapping.lattice.pruning import Pruning
-from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.lattice.states import Place
+from fusiest.pmapping.question import COARSE, EXACT, FIRST_LOOKS, Effort, Question
 from fusiest.pmapping.table import Table
 from fusiest.spec.spec import Spec
 from tests.load_text import load_text
@@ -66,14 +66,15 @@ def _no_exact_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def out_of_time(
         self: Explorer,
-        found: dict[str, Table],
-        asked: Asked,
-        deadline: float | None = None,
-        cutoffs: Mapping[str, Cutoff] | None = None,
-    ) -> None:
-        if asked.beam is None:
-            raise OutOfTime
-        explore(self, found, asked)
+        question: Question,
+        effort: Effort = EXACT,
+        known: Mapping[str, Table] = FrozenDict(),
+        *_: object,
+        **__: object,
+    ) -> tables.Explored:
+        if effort.beam is None:
+            return tables.Explored(dict(known), "time limit")
+        return explore(self, question, effort, known)
 
     monkeypatch.setattr(Explorer, "explore", out_of_time)
 
@@ -185,8 +186,7 @@ def test_where_memories_are_tight_quick_looks_go_on_until_a_mapping_is_known() -
     spec = fusiest.load("eyeriss", "resnet18_block")
     slow = spec.with_component("MAC", total_latency="max(a.n_calls for a in actions) / 200e6")
     explorer = explorer_of(slow, objective=("edp",))
-    first: dict[str, Table] = {}
-    explorer.explore(first, Asked(beam=anytime.FIRST_LOOKS[0], apart=True))
+    first = explorer.explore(Question(apart=True), FIRST_LOOKS[0]).tables
     assert 0 < len(first) < len(explorer.distinct)
     quick, candidates = look_quickly(explorer)
     assert quick.keys() == set(explorer.distinct)
@@ -291,20 +291,20 @@ def test_what_is_explored_exactly_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     spec = fusiest.load("tpu_v4i", "gpt3_6.7B", BATCH_SIZE=1, N_TOKENS=64)
     explorer = explorer_of(spec)
     explore = tables.explore
-    asked_for: list[tuple[str, int | None]] = []
+    asked_for: list[tuple[str, Effort]] = []
 
-    def first_only(spec: Spec, einsum: str, asked: Asked) -> Table:
-        if asked.beam is None and asked_for:
+    def first_only(spec: Spec, einsum: str, question: Question, effort: Effort) -> Table:
+        if effort.beam is None and asked_for:
             raise OutOfTime
-        asked_for.append((einsum, asked.beam))
-        return explore(spec, einsum, asked)
+        asked_for.append((einsum, effort))
+        return explore(spec, einsum, question, effort)
 
     monkeypatch.setattr(tables, "explore", first_only)
     explored = explore_in_time(explorer, Clock(0.0, None), {"I": Table("", (), {}, [], 0)}, {}, False)
     assert isinstance(explored, Exploration)
     assert (explored.exact, explored.stopped) == ({"I"}, "time limit")
-    assert asked_for[0] == ("I", None)
-    assert {beam for _, beam in asked_for[1:]} == {anytime.COARSE_LOOK}
+    assert asked_for[0][0] == "I"
+    assert {effort for _, effort in asked_for[1:]} == {COARSE}
     assert list(explorer.named(explored.tables)) == list(spec.info.einsums)
 
 
@@ -352,11 +352,11 @@ def test_a_memory_limit_ends_with_the_best_so_far(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(mapper, "rss_bytes", lambda: in_use["bytes"])
     explore = tables.explore
 
-    def growing(spec: Spec, einsum: str, asked: Asked) -> Table:
-        in_use["bytes"] = 0.0 if asked.apart and is_free_again else 2e9
+    def growing(spec: Spec, einsum: str, question: Question, effort: Effort) -> Table:
+        in_use["bytes"] = 0.0 if question.apart and is_free_again else 2e9
         interrupt._LIMITS.get().next_look = 0.0
         interrupt.check()
-        return explore(spec, einsum, asked)
+        return explore(spec, einsum, question, effort)
 
     monkeypatch.setattr(tables, "explore", growing)
     spec = fusiest.load("simple", "matmuls", **CHAIN)

@@ -10,8 +10,8 @@ from fusiest.joining import KnownCosts
 from fusiest.mapper import Options, anytime, mapper
 from fusiest.mapper.cutoffs import make_cutoffs
 from fusiest.mapper.results.result import Result
-from fusiest.mapper.tables import Explorer
-from fusiest.pmapping import Asked, Table, TooHard, explore, renamed_table, why_none
+from fusiest.mapper.tables import Explored, Explorer
+from fusiest.pmapping import Effort, Question, RowLimitReached, explore, renamed_table, why_none
 from tests.mapper.test_anytime import explorer_of
 from tests.mapper.test_exhaustive_workload import covers, run
 from tests.mapper.test_map import forced
@@ -20,10 +20,10 @@ from tests.workload_strategies import WorkloadCase, workload_cases
 CHAIN = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=64, KN=64)
 
 
-def searched(case: WorkloadCase, objective: str, patience: float) -> Result | None:
-    """With so much patience; None: there is no mapping."""
+def searched(case: WorkloadCase, objective: str, row_limit: float) -> Result | None:
+    """Search with a limit of rows; None: there is no mapping."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(anytime, "PATIENCE", patience)
+        patch.setattr(anytime, "ROW_LIMIT", row_limit)
         try:
             return fusiest.map(case.spec, objective, orders=case.orders, jobs=1, windows="none")
         except fusiest.FusiestError:
@@ -56,9 +56,9 @@ def test_tables_with_a_cutoff_have_less() -> None:
     explorer = explorer_of(CHAIN, objective=("energy",))
     best = fusiest.map(CHAIN, "energy", jobs=1).mappings[0]
     name = explorer.distinct[1]
-    whole = explore(CHAIN, name, Asked())
+    whole = explore(CHAIN, name, Question())
     cutoff = make_cutoffs(explorer, {}, [KnownCosts(best.energy, best.latency)])[name]
-    less = explore(CHAIN, name, Asked(cutoff=cutoff))
+    less = explore(CHAIN, name, Question(), Effort(cutoff=cutoff))
     assert 0 < len(less) < len(whole)
     for form, rows in less.groups.items():
         assert set(rows.energy) <= set(whole.groups[form].energy)
@@ -67,50 +67,50 @@ def test_tables_with_a_cutoff_have_less() -> None:
 def test_tables_that_are_given_back_leave_out_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asked for a search gets the tables that were explored before something was known, and none with a cutoff."""
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=3, M=64, KN=64, GlobalBufferSize=32768)
-    whole, hard = dict[str, Table](), dict[str, Table]()
     run_options = Options(objective=("energy",), jobs=1)
-    mapper._run(spec, run_options, lambda step: None, None, mapper.Prior(whole))
-    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
-    result = mapper._run(spec, run_options, lambda step: None, None, mapper.Prior(hard))
+    _, whole, _ = mapper._run(spec, run_options, lambda step: None, None)
+    monkeypatch.setattr(anytime, "ROW_LIMIT", -1.0)
+    result, hard, _ = mapper._run(spec, run_options, lambda step: None, None)
     assert len(whole) == 3
     assert hard == {}
     assert sum(result.stats.pmappings.values()) < sum(map(len, whole.values()))
 
 
 def test_what_is_too_hard_says_so() -> None:
-    with pytest.raises(TooHard):
-        explore(CHAIN, "Matmul1", Asked(patience=3))
+    with pytest.raises(RowLimitReached):
+        explore(CHAIN, "Matmul1", Question(), Effort(row_limit=3))
 
 
 def test_why_there_is_nothing_is_found_with_patience() -> None:
-    said = str(why_none(forced(64), "Matmul1", Asked(patience=0)))
+    said = str(why_none(forced(64), "Matmul1", Question()))
     assert "at least 136 bits, 72 more than its size of 64" in said
 
 
 def test_tables_that_others_use_have_all_pmappings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
-    asked: list[Asked] = []
+    monkeypatch.setattr(anytime, "ROW_LIMIT", -1.0)
+    efforts: list[Effort] = []
     explored = Explorer.explore
 
-    def noted(self: Explorer, found: dict[str, Table], how: Asked, *others: object) -> None:
-        asked.append(how)
-        explored(self, found, how, *others)
+    def noted(self: Explorer, question: Question, effort: Effort, *others: object) -> Explored:
+        efforts.append(effort)
+        return explored(self, question, effort, *others)
 
     monkeypatch.setattr(Explorer, "explore", noted)
-    mapper.run(CHAIN, mapper.Options(jobs=1), prior=mapper.Prior({}, shared=True))
-    assert all(how.patience > 0 and how.cutoff is None for how in asked)
+    mapper.run(CHAIN, mapper.Options(jobs=1), prior=mapper.Prior(shared=True))
+    assert all(effort.row_limit > 0 and effort.cutoff is None for effort in efforts)
 
 
 def test_a_table_of_an_equal_einsum_stands_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many tables are known as Einsums differ, but one of these tables belongs to an Einsum that equals another."""
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=5, M=64, KN=64, GlobalBufferSize=32768)
-    options, known = Options(objective=("energy",), jobs=1), dict[str, Table]()
-    usual = mapper._run(spec, options, lambda step: None, None, mapper.Prior(known))
+    options = Options(objective=("energy",), jobs=1)
+    usual, found, _ = mapper._run(spec, options, lambda step: None, None)
+    known = dict(found)
     explorer = explorer_of(spec)
     (last,), first = explorer.distinct[-1:], explorer.distinct[1]
     equal = next(name for name, stands in explorer.representative.items() if stands == first and name != first)
     known[equal] = renamed_table(spec, known[first], equal)
     del known[last]
-    monkeypatch.setattr(anytime, "PATIENCE", -1.0)
-    hard = mapper._run(spec, options, lambda step: None, None, mapper.Prior(known))
+    monkeypatch.setattr(anytime, "ROW_LIMIT", -1.0)
+    hard = mapper._run(spec, options, lambda step: None, None, mapper.Prior(known)).result
     assert hard.best("energy").energy == usual.best("energy").energy

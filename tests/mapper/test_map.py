@@ -159,7 +159,7 @@ def test_the_hardest_einsums_go_to_processes_first(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(tables, "_explore", explored)
     explorer = tables.make_explorer(fusiest.load("tpu_v4i", "gpt3_6.7B"), mapper.Options(), None, lambda step: None)
-    explorer.explore({}, tables.asked_of(mapper.Options()))
+    explorer.explore(tables.question_of(mapper.Options()))
     assert {*asked[0][:2]} == {"QK", "AV"}
     assert asked[0][-1] == "I"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, Prior, run
-from fusiest.pmapping import Table
+from fusiest.mapper import Options, Prior, run, search_with
 from fusiest.spec import Spec
 from fusiest.sweeps.reuse.table_cache import Shelf
 from tests.load_text import load_text
@@ -59,12 +58,10 @@ def test_rows_that_cannot_fit_are_left_out() -> None:
     """All that a fresh search of the smaller design has is there, and little more; the answer is the same."""
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
     large, small = chip(size=20_000), chip(size=6_000)
-    tables: dict[str, Table] = {}
-    run(large, options, prior=Prior(tables, shared=True))
+    tables = search_with(large, options, prior=Prior(shared=True)).tables
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
-    fresh: dict[str, Table] = {}
-    alone = run(small, options, prior=Prior(fresh, shared=True))
+    alone, fresh, _ = search_with(small, options, prior=Prior(shared=True))
     assert found.keys() == fresh.keys()
     for name, table in fresh.items():
         assert len(table) <= len(found[name]) < len(tables[name])
@@ -77,14 +74,12 @@ def test_equal_einsums_share_tables_whatever_others_touch() -> None:
     """With 9 bytes, what B makes has room and what A makes has not: the rows that they have in common are needed."""
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
     large, small = (load_text(ARCH.replace("SIZE", str(8 * count)), TWO_EQUAL) for count in (12, 9))
-    tables: dict[str, Table] = {}
-    run(large, options, prior=Prior(tables, shared=True))
+    tables = search_with(large, options, prior=Prior(shared=True)).tables
     assert "B" not in tables, "A's table is B's, too"
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
     assert found.keys() == tables.keys()
-    fresh: dict[str, Table] = {}
-    alone = run(small, options, prior=Prior(fresh, shared=True))
+    alone, fresh, _ = search_with(small, options, prior=Prior(shared=True))
     for name, table in fresh.items():
         assert len(table) <= len(found[name])
     assert run(small, options, prior=Prior(found, shared=True)).best("edp").edp == pytest.approx(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from fusiest.looptree.nodes import Node, Spatial, Temporal
 from fusiest.model.visits import footprint
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.nest.rules import Rules
+from fusiest.pmapping.question import Effort, Question
 from fusiest.pmapping.table import Compatibility, FusedLimits, FusedLoop, Holding, Rows, Table
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
@@ -31,7 +32,7 @@ def pmappings(
 ) -> Table:
     """The table of an Einsum, with rules switched off or by the general search."""
     limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
-    return explore(spec, einsum, Asked(limits, imperfect, general=general, rules=rules or Rules()))
+    return explore(spec, einsum, Question(limits, imperfect), Effort(general=general, rules=rules or Rules()))
 
 
 def search_fronts(spec: Spec, table: Table) -> Fronts:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.nest.alignment import agreed_loops, common_loops
 from fusiest.pmapping.nest.shared_memories import can_fuse, shared_memories
 from fusiest.pmapping.placements.placement import _KNOWN, listed, placements
 from fusiest.pmapping.placements.placement_graph import placement_graph
+from fusiest.pmapping.question import Question
 from fusiest.pmapping.reuse.identical import common_key, constraints_key
 from fusiest.spec import bind, computes
 from fusiest.spec.spec import Spec
@@ -118,11 +119,11 @@ def test_loops_that_others_cannot_have(tmp_path: Path) -> None:
     assert common_loops(spec, "Y") == {"Y": {"m", "k"}}
     first, second, *_ = keys(spec)
     assert first != second
-    asked = Asked(needed=True)
+    asked = Question(needed=True)
     small = spec.with_component("Buf", size=300)  # bits: not everything fits
     loops = {e: {loop.variable for c in explore(small, e, asked).groups for loop in c.loops} for e in "ZY"}
     assert loops == {"Z": {"k"}, "Y": {"m", "k"}}
-    assert {loop.variable for c in explore(small, "Z", Asked()).groups for loop in c.loops} == {"m", "k"}
+    assert {loop.variable for c in explore(small, "Z", Question()).groups for loop in c.loops} == {"m", "k"}
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, make_columns
 from fusiest.pmapping.lattice.tile_problem import FIRST, FOOTPRINT, TRAFFIC, Problem, coarsened, make_problem
 from fusiest.pmapping.nest.alignment import agreed_loops
 from fusiest.pmapping.nest.rules import HolderSource
+from fusiest.pmapping.question import Effort, Question
 from fusiest.pmapping.reuse.identical import common_key, renamed_table
 from fusiest.pmapping.table import Table
 from fusiest.spec.hardware.binding import bind
@@ -101,7 +102,7 @@ def test_a_coarse_problem_has_some_of_the_shapes() -> None:
 
 def test_a_quick_look_is_valid() -> None:
     spec = load_text(APART, workload("M: 720720, N: 720720, K: 720720", "Z[m, n] = A[m, k] * B[k, n]"))
-    table = explore(spec, "Z", Asked(beam=200, apart=True))
+    table = explore(spec, "Z", Question(apart=True), Effort(beam=200))
     ((energy, _),) = points(table)
     n = 720720
     assert energy >= n * n * (10 + 10 + 20) + 3 * n**3

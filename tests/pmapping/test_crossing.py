@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiest.base.errors import SpecError
-from fusiest.pmapping import Asked, Cutoff, Table, explore
+from fusiest.pmapping import Cutoff, Effort, Question, Table, explore
 from fusiest.pmapping.lattice import fanout, pair_kernels
 from fusiest.pmapping.lattice.fanout import halved
 from fusiest.pmapping.pareto import Floats
@@ -51,7 +51,7 @@ def figures(table: Table) -> dict[object, list[Floats]]:
 def test_what_beats_known_pmappings_is_the_same_by_boxes(case: MapperCase, share: float, leaf: int) -> None:
     """Whatever is known: here less than some share of each cost."""
     try:
-        whole = explore(case.spec, case.einsum, Asked())
+        whole = explore(case.spec, case.einsum, Question())
     except SpecError:
         return
     TALLY["compared"] += 1
@@ -64,7 +64,7 @@ def test_what_beats_known_pmappings_is_the_same_by_boxes(case: MapperCase, share
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fanout, "_FEW_PAIRS", few)
             patch.setattr(fanout, "_LEAF", size)
-            tables.append(figures(explore(case.spec, case.einsum, Asked(cutoff=known))))
+            tables.append(figures(explore(case.spec, case.einsum, Question(), Effort(cutoff=known))))
     TALLY["kept"] += bool(tables[0])
     assert tables[0].keys() == tables[1].keys()
     for form, columns in tables[0].items():

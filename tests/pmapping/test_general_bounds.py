@@ -21,17 +21,18 @@ from fusiest.pmapping.chains.branch import inputs
 from fusiest.pmapping.chains.branch.bounds import CostBound, Goal
 from fusiest.pmapping.chains.chain_search import GeneralSearch
 from fusiest.pmapping.chains.tied_variables import _usages, iteration_choices
-from fusiest.pmapping.explore import Asked, explore, paths
+from fusiest.pmapping.explore import explore, paths
 from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.nest.spatial import satisfies, usage
 from fusiest.pmapping.pareto import Floats
+from fusiest.pmapping.question import Question
 from fusiest.spec import BoundComparison, Spec
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
 from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.proving import TALLY, cases, floors
 
-ASKED = Asked(imperfect=True, needed=True, unlimited=True)
+ASKED = Question(imperfect=True, needed=True, unlimited=True)
 
 
 def costs(spec: Spec, einsum: str, bounded: bool) -> dict[object, list[tuple[float, float]]]:

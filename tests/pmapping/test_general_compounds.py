@@ -16,9 +16,10 @@ from fusiest.pmapping.chains.branch.compounds import CompoundChains, compound_te
 from fusiest.pmapping.chains.branch.inputs import BranchedCombiner
 from fusiest.pmapping.chains.nest_tiles import GeneralNests
 from fusiest.pmapping.chains.singles import SingleChains
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.pareto import Floats, Ints
+from fusiest.pmapping.question import Question
 from fusiest.spec import Spec
 from tests.drawing.targets import ODD_SIZES
 from tests.load_text import load_text
@@ -26,7 +27,7 @@ from tests.mapper_strategies import MapperCase, mapper_cases
 from tests.pmapping.test_general_symmetry import SQUARE
 from tests.proving import TALLY, cases, floors
 
-ASKED = Asked(imperfect=True, needed=True, unlimited=True)
+ASKED = Question(imperfect=True, needed=True, unlimited=True)
 
 
 def chains(products: Floats) -> CompoundChains:

@@ -9,7 +9,8 @@ import pytest
 from fusiest.pmapping.chains.branch.symmetry import images
 from fusiest.pmapping.chains.nest_tiles import GeneralNests
 from fusiest.pmapping.chains.terms import Terms
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
+from fusiest.pmapping.question import Question
 from tests.load_text import load_text
 
 SQUARE = """
@@ -35,7 +36,7 @@ workload:
 
 
 def test_nothing_is_lost() -> None:
-    spec, asked = load_text(SQUARE), Asked(imperfect=True)
+    spec, asked = load_text(SQUARE), Question(imperfect=True)
     with patch.object(GeneralNests, "is_beaten", lambda _: False):
         with patch.object(GeneralNests, "swappings", []):
             every = explore(spec, "E", asked)

@@ -9,7 +9,8 @@ import pytest
 
 from fusiest.pmapping.chains.branch import inputs
 from fusiest.pmapping.chains.branch.trades import Trades, make_trades
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
+from fusiest.pmapping.question import Question
 from fusiest.spec import Spec
 from tests.load_text import load_text
 from tests.pmapping.test_general_symmetry import SQUARE
@@ -22,7 +23,7 @@ ARRAY = """- !Container {name: Array, spatial: [{name: X, fanout: 3, may_reuse: 
 
 
 def costs(spec: Spec) -> list[tuple[float, float]]:
-    table = explore(spec, "E", Asked(imperfect=True, needed=True))
+    table = explore(spec, "E", Question(imperfect=True, needed=True))
     return [cost for rows in table.groups.values() for cost in sorted(zip(rows.energy, rows.latency, strict=True))]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fusiest
-from fusiest.pmapping import Asked, Cutoff, explore
+from fusiest.pmapping import Cutoff, Effort, Question, explore
 from fusiest.pmapping.compile_ahead import cross_little
 from fusiest.pmapping.lattice import kernels, pair_kernels
 from fusiest.pmapping.pareto import Floats, Ints
@@ -86,6 +86,6 @@ def test_crossing_is_compiled_for_one_kind_of_arrays(monkeypatch: pytest.MonkeyP
     spec = fusiest.load("tpu_v4i", "matmuls", N_EINSUMS=1, M=64, KN=64)
     known = Cutoff(np.array([[1.0, 1.0]]))
     for cutoff in (None, known):
-        assert len(explore(spec, "Matmul0", Asked(cutoff=cutoff, usage=True)))
+        assert len(explore(spec, "Matmul0", Question(usage=True), Effort(cutoff=cutoff)))
     cross_little()  # what is compiled ahead
     assert len(kinds) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusiest.mapper import Options, asked_of, open_tables
+from fusiest.mapper import Options, open_tables, question_of
 from fusiest.pmapping import Floats, Rows, explore, open_memories, with_rates
 from fusiest.spec import Spec
 from tests.load_text import load_text
@@ -50,7 +50,7 @@ def test_settled_rows_are_those_explored(leak: float) -> None:
     for dram, glb in [(0.1, 5), (1, 1), (4, 0.5), (100, 100)]:
         spec = chip(dram, glb, leak)
         for name, table in tables.items():
-            own, settled = explore(spec, name, asked_of(options)), with_rates(spec, table, names)
+            own, settled = explore(spec, name, question_of(options)), with_rates(spec, table, names)
             assert own.groups.keys() == settled.groups.keys()
             for compatibility, rows in own.groups.items():
                 np.testing.assert_allclose(rows_of(settled.groups[compatibility]), rows_of(rows), rtol=1e-6)

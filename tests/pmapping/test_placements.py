@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 import fusiest
-from fusiest.pmapping.explore import Asked, explore, paths
+from fusiest.pmapping.explore import explore, paths
 from fusiest.pmapping.placements.placement import graph_of, listed, placements
 from fusiest.pmapping.placements.placement_graph import PlacementNode, placement_graph
+from fusiest.pmapping.question import Effort, Question
 from fusiest.spec import Path, Spec, architecture_names, path_nodes, placement_sets
 from fusiest.spec import architecture as arch
 from tests.load_text import load_text
@@ -107,6 +108,6 @@ def test_few_of_many_placements_are_among_them(most: int) -> None:
 
 def test_a_quick_look_at_very_many_placements_finds_something() -> None:
     spec = spec_of("{keep: ~L0, may_keep: All}", FREE, FREE, FREE)
-    table = explore(spec, "Z", Asked(beam=300, apart=True))
+    table = explore(spec, "Z", Question(apart=True), Effort(beam=300))
     assert len(table)
     assert fusiest.map(spec, "energy", time_limit=0.001, progress=False).mappings

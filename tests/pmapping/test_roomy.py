@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import event, given
 
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.nest.no_fusion_needed import alive_bits, roomy_memories
+from fusiest.pmapping.question import Question
 from fusiest.spec import Spec
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
@@ -60,12 +61,12 @@ def test_what_can_be_alive_must_fit(text: str, need: int) -> None:
 
 def test_tables_for_joining_then_have_no_fused_loops() -> None:
     spec = load_text(CHAIN, SIZE=CHAIN_NEEDS)
-    needed, everything = explore(spec, "B", Asked(needed=True)), explore(spec, "B", Asked())
+    needed, everything = explore(spec, "B", Question(needed=True)), explore(spec, "B", Question())
     assert not any(compatibility.zones for compatibility in needed.groups)
     assert any(compatibility.zones for compatibility in everything.groups)
     assert needed.memories == ()
     assert everything.memories == ("GLB",)
-    usage = explore(spec, "B", Asked(needed=True, usage=True))
+    usage = explore(spec, "B", Question(needed=True, usage=True))
     assert any(compatibility.zones for compatibility in usage.groups)
     assert usage.memories == ("GLB",)
 
@@ -100,7 +101,7 @@ def costs_by_form(spec: Spec, einsum: str, parts: float) -> dict[object, list[tu
     """Energy and latency of pmappings, with room for all that Einsums exchange; searched by parts after so many rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules[explore.__module__], "_WORTH_PARTS", parts)
-        table = explore(spec, einsum, Asked(needed=True, unlimited=True))
+        table = explore(spec, einsum, Question(needed=True, unlimited=True))
     return {form: sorted(zip(rows.energy, rows.latency, strict=True)) for form, rows in table.groups.items()}
 
 
@@ -108,7 +109,7 @@ def costs_by_form(spec: Spec, einsum: str, parts: float) -> dict[object, list[tu
 @given(case=workload_cases())
 def test_by_parts_the_same_is_found(case: WorkloadCase) -> None:
     """Each way to hold what Einsums exchange for itself, with something to beat."""
-    roomy = Asked(needed=True, unlimited=True).is_roomy(case.spec)
+    roomy = Question(needed=True, unlimited=True).is_roomy(case.spec)
     event("roomy" if roomy else "not roomy")
     for einsum, info in case.spec.info.einsums.items() if roomy else ():
         if info.is_copy_operation:

@@ -7,9 +7,10 @@ import math
 import pytest
 from hypothesis import given
 
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
 from fusiest.pmapping.nest.memory_sizes import ample_memories, most_bits, sized_paths
 from fusiest.pmapping.nest.shared_memories import meeting_memories
+from fusiest.pmapping.question import Question
 from tests.load_text import load_text
 from tests.mapper.test_exhaustive_workload import check_front
 from tests.proving import cases
@@ -43,18 +44,18 @@ NEED = 8 * ((4 * 2 + 2 * 3 + 4 * 3) + (4 * 3 + 4))
 def test_ample_is_what_holds_everything(size: float, ample: bool) -> None:
     spec = load_text(TWO, SIZE=size)
     assert ample_memories(spec) == ({"GLB"} if ample else set())
-    assert Asked().ample(spec) == ample_memories(spec)
-    assert not Asked(usage=True).ample(spec)
-    assert sized_paths(spec, "T", Asked().ample(spec))[0].components[1].size == (math.inf if ample else size)
+    assert Question().ample(spec) == ample_memories(spec)
+    assert not Question(usage=True).ample(spec)
+    assert sized_paths(spec, "T", Question().ample(spec))[0].components[1].size == (math.inf if ample else size)
     assert sized_paths(spec, "T")[0].components[1].size == size
     wanted = () if ample or math.isinf(size) else ("GLB",)
-    assert meeting_memories(spec, usage=False, ample=Asked().ample(spec)) == wanted
+    assert meeting_memories(spec, usage=False, ample=Question().ample(spec)) == wanted
 
 
 def test_space_counts_where_usage_is_asked_for() -> None:
     spec = load_text(TWO, SIZE=NEED)
-    assert explore(spec, "T", Asked(usage=True)).memories == ("GLB",)
-    assert explore(spec, "T", Asked()).memories == ()
+    assert explore(spec, "T", Question(usage=True)).memories == ("GLB",)
+    assert explore(spec, "T", Question()).memories == ()
 
 
 def test_a_size_that_is_ample_for_one_einsum_only_is_none() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import fusiest
 from fusiest.base.errors import FusiestError, SpecError
-from fusiest.mapper import Options, Prior
+from fusiest.mapper import Options, Prior, search_with
 from fusiest.mapper import run as search
 from fusiest.sweeps import Reuse, Store, Sweep
 from fusiest.sweeps.file.component_fields import with_field
@@ -282,9 +282,8 @@ def test_smaller_sizes_take_the_tables_of_larger_ones() -> None:
     """Nothing is explored for the second design, and its result is the same."""
     specs = [fusiest.load("simple", "matmuls", N_EINSUMS=2, M=16, KN=16, GlobalBufferSize=n) for n in (5000, 1500)]
     options, shelf = Options(objective=("edp",), jobs=1), Shelf()
-    first = shelf.tables(specs[0], options)
-    assert first == {}
-    search(specs[0], options, prior=Prior(first, shared=True))
+    assert shelf.tables(specs[0], options) == {}
+    first = search_with(specs[0], options, prior=Prior(shared=True)).tables
     shelf.keep(specs[0], options, first)
     second = shelf.tables(specs[1], options)
     assert len(second) == len(first) > 0

@@ -12,7 +12,7 @@ import fusiest
 from fusiest.mapper import Options, run, tables
 from fusiest.mapper.windows import interleavings
 from fusiest.mapper.windows import window_plans as plans
-from fusiest.pmapping import Asked, Table, TurnRows, TurnsAsked
+from fusiest.pmapping import Effort, Question, Table, TurnRows, TurnsAsked
 from fusiest.spec import Memory
 from fusiest.sweeps import Reuse, Store
 from fusiest.sweeps.file.sweepfile import make_sweep
@@ -103,10 +103,10 @@ def test_tables_beside_runs_serve_all_bandwidths(tmp_path: Path, monkeypatch: py
     explored = Counter[object]()
     explore = tables.explore
 
-    def counted(spec: fusiest.Spec, name: str, asked: Asked) -> Table:
-        if asked.usage and len(spec.info.einsums) == 2:  # a run of two Einsums is one, joined with the third
-            explored[tuple(spec.info.einsums), name, asked.rates] += 1
-        return explore(spec, name, asked)
+    def counted(spec: fusiest.Spec, name: str, question: Question, effort: Effort) -> Table:
+        if question.usage and len(spec.info.einsums) == 2:  # a run of two Einsums is one, joined with the third
+            explored[tuple(spec.info.einsums), name, question.rates] += 1
+        return explore(spec, name, question, effort)
 
     monkeypatch.setattr(tables, "explore", counted)
     made = fields(tmp_path, parameters={"DRAM.read.throughput": [1, 2, 5], "Buf.size": [400]})

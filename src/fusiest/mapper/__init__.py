@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
-    from fusiest.mapper.mapper import Prior, checked_mapping, from_front, map, run
+    from fusiest.mapper.mapper import Prior, checked_mapping, from_front, map, run, search_with
     from fusiest.mapper.options import Options
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
@@ -20,19 +20,58 @@ if TYPE_CHECKING:
     from fusiest.mapper.stacks.depth_first import stack_tree
     from fusiest.mapper.stacks.layer_nests import LayerNest
     from fusiest.mapper.stacks.stack_plans import StackPlan, features, image_variables, plans_of_stack
-    from fusiest.mapper.tables import asked_of, explore_all, open_tables
+    from fusiest.mapper.tables import explore_all, open_tables, question_of
     from fusiest.mapper.warm_start import SizeFront
     from fusiest.mapper.windows.interleaving_plans import KnownTurns
     from fusiest.mapper.windows.window_bounds import can_be_bounded, can_have_windows, usual_windows, worth_windows
     from fusiest.mapper.windows.window_plans import has_halos
 
 __all__ = [
-    "GIVEN", "Improvement", "KnownTurns", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress", "Result",
-    "SizeFront", "StackPlan", "Stats", "Step", "Stop", "asked_of", "can_be_bounded", "can_have_windows", "checked_mapping",
-    "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping", "has_halos",
-    "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
-    "open_tables", "peak_rss_bytes", "plans_of_stack", "result_json", "result_of", "result_on", "run", "spec_and_hash", "stack_tree",
-    "usual_windows", "worth_windows",
+    "GIVEN",
+    "Improvement",
+    "KnownTurns",
+    "LayerNest",
+    "Mapping",
+    "Options",
+    "Prior",
+    "Profile",
+    "Progress",
+    "Result",
+    "SizeFront",
+    "StackPlan",
+    "Stats",
+    "Step",
+    "Stop",
+    "can_be_bounded",
+    "can_have_windows",
+    "checked_mapping",
+    "cpu_seconds",
+    "evaluation_json",
+    "explore_all",
+    "features",
+    "from_front",
+    "given_mapping",
+    "has_halos",
+    "image_variables",
+    "json_text",
+    "load_any",
+    "load_best",
+    "made_now",
+    "map",
+    "mappings_on",
+    "open_tables",
+    "peak_rss_bytes",
+    "plans_of_stack",
+    "question_of",
+    "result_json",
+    "result_of",
+    "result_on",
+    "run",
+    "search_with",
+    "spec_and_hash",
+    "stack_tree",
+    "usual_windows",
+    "worth_windows",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fusiest.base import interrupt
+from fusiest.base.frozen import FrozenDict
 from fusiest.base.interrupt import OutOfTime
 from fusiest.base.objective import Least, Weights
 from fusiest.joining import JoinProblem
@@ -23,13 +24,10 @@ from fusiest.mapper.progress import Step
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import Stats, Stop
 from fusiest.mapper.search import Search
-from fusiest.mapper.tables import Explorer, asked_of, grouped
-from fusiest.pmapping import Table
+from fusiest.mapper.tables import Explored, Explorer, grouped, question_of
+from fusiest.pmapping import COARSE, EXACT, FIRST_LOOKS, HASTY, Effort, Table
 
-HASTY_LOOK, FIRST_LOOKS, COARSE_LOOK = 100, (300, 1_000, 3_000, 10_000), 2_000
-"""Rows of a state that looks keep: the hasty one, the first ones until a mapping is found, and the coarse look at hard
-Einsums."""
-PATIENCE = 100_000
+ROW_LIMIT = 100_000
 """Rows of an exact search for an Einsum, per Einsum of the workload, after which it needs a cutoff to go on. Finding
 one takes longer with more Einsums."""
 _FEW_ROWS = 20_000
@@ -95,6 +93,8 @@ class Exploration:
     """Whether there are tables for fusion, not only those of the first look."""
     candidates: Sequence[Candidate] = ()
     """Known mappings. Tables may lack their pmappings: only better ones are sure to be there."""
+    whole: Mapping[str, Table] = FrozenDict()
+    """Tables that have all pmappings, whatever mappings are known: other searches may use them."""
 
     def least(self, explorer: Explorer, weights: Weights) -> Least:
         """Lower bound on the cost of all Einsums: from exact tables, else from computing and moving data."""
@@ -105,31 +105,34 @@ class Exploration:
 
 
 def explore_in_time(
-    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: dict[str, Table], whole: bool
+    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], known: Mapping[str, Table], shared: bool
 ) -> Exploration | None:
     """Explore exactly, as far as time and memory allow, then coarsely; missing tables are taken from `alone`.
 
-    `alone`: tables from which a mapping is known. `exact`: known tables; explored tables that lack nothing are added.
-    `whole`: tables must have all pmappings, not only those that can be part of a better mapping than is known by then.
-    None if some Einsum has no table.
+    `alone`: tables from which a mapping is known. `known`: tables that have all pmappings.
+    `shared`: other searches use the tables, too. They must then have all pmappings, not only those that can be part of a
+    better mapping than is known by then. None if some Einsum has no table.
     """
-    asked, candidates, rough = asked_of(explorer.options), list[Candidate](), dict[str, Table]()
-    needed = not whole and explorer.options.usage is None
+    candidates = list[Candidate]()
+    needed = not shared and explorer.options.usage is None
+    exact, whole, rough = dict(known), dict(known), dict[str, Table]()
     stopped: Stop
     try:
         if clock.is_past(_AT_FIRST):
             raise OutOfTime
-        with contextlib.suppress(OutOfTime):
-            patience = PATIENCE * len(explorer.representative) if needed else asked.patience
-            objective = explorer.options.minimized
-            decides = needed and len(explorer.representative) == 1 and not objective.is_front
-            first = replace(asked, patience=patience, objective=objective if decides else None)
-            explorer.explore(exact, first, clock.at(_AT_FIRST))
+        explored = _explore_first(explorer, clock.at(_AT_FIRST), exact, needed)
+        exact = whole = explored.tables
+        explored.complete(even_late=True)
         if explorer.missing(exact):
-            candidates += _look_coarsely(explorer, clock, alone, exact, rough)
-            exact = dict(exact) if needed and candidates else exact  # others may need what is left out from here on
-            _explore_rest(explorer, clock.at(_EXPLORING), exact, {**alone, **rough}, candidates if needed else [])
-        return Exploration(exact, frozenset(explorer.representative), candidates=candidates)
+            rough = _explore_coarsely(explorer, clock, exact)
+            candidates += _look_coarsely(explorer, clock, {**alone, **exact, **rough}) if exact or rough else []
+            bounding = candidates if needed else []
+            explored = _explore_rest(explorer, clock.at(_EXPLORING), exact, bounding)
+            exact, whole = explored.tables, whole if bounding else explored.tables
+            explored.complete()
+            for name in explorer.missing(exact) if bounding else ():
+                exact[name] = {**alone, **rough}[name]  # nothing of it can be better
+        return Exploration(exact, frozenset(explorer.representative), candidates=candidates, whole=whole)
     except OutOfTime:
         stopped = "time limit"
     except MemoryError:
@@ -139,14 +142,16 @@ def explore_in_time(
             raise
         stopped = "interrupt"
     if stopped == "memory":
-        for name in [name for name, table in exact.items() if len(table) > _FEW_ROWS]:
-            del exact[name]
+        exact, whole = ({n: table for n, table in t.items() if len(table) <= _FEW_ROWS} for t in (exact, whole))
+        explored = Explored({})
         gc.collect()  # what a search had in hand when it was stopped may be in cycles
     tables = {**rough, **exact}
     if stopped != "interrupt" and not clock.is_past(_EXPLORING):
         explorer.say(explorer.step("coarsely", tables))
-        with contextlib.suppress(OutOfTime, MemoryError):
-            explorer.explore(tables, replace(asked, beam=COARSE_LOOK), clock.at(_EXPLORING))
+        coarsely = explorer.explore(question_of(explorer.options), COARSE, tables, clock.at(_EXPLORING))
+        if coarsely.stopped == "interrupt":
+            raise KeyboardInterrupt
+        tables = coarsely.tables
     if stopped == "memory":
         gc.collect()
     fused = bool(tables)
@@ -156,7 +161,7 @@ def explore_in_time(
     if explorer.missing(tables):
         return None
     certain = frozenset(name for name, first in explorer.representative.items() if first in exact)
-    return Exploration(tables, certain, stopped, fused, candidates)
+    return Exploration(tables, certain, stopped, fused, candidates, whole)
 
 
 def begun(
@@ -187,32 +192,34 @@ def begun(
     return make(unfused[0].problem, 0.0), exploration
 
 
-def _look_coarsely(
-    explorer: Explorer, clock: Clock, alone: Mapping[str, Table], exact: Mapping[str, Table], rough: dict[str, Table]
-) -> list[Candidate]:
-    """Mappings of what is exact and a coarse look at what is missing, which is added to `rough`; or what is known of it alone."""
+def _explore_first(explorer: Explorer, deadline: float | None, known: Mapping[str, Table], needed: bool) -> Explored:
+    """Explore exactly what is not too hard. `needed`: only for this search, which may retry with cutoffs."""
+    objective, count = explorer.options.minimized, len(explorer.representative)
+    decides = needed and count == 1 and not objective.is_front
+    question = replace(question_of(explorer.options), objective=objective if decides else None)
+    return explorer.explore(question, Effort(row_limit=ROW_LIMIT * count) if needed else EXACT, known, deadline)
+
+
+def _explore_coarsely(explorer: Explorer, clock: Clock, exact: Mapping[str, Table]) -> dict[str, Table]:
+    """Tables of a coarse look at the Einsums that are missing."""
     explorer.say(explorer.step("hard Einsums coarsely", exact))
-    tables = dict(exact)
-    with contextlib.suppress(OutOfTime):
-        explorer.explore(tables, replace(asked_of(explorer.options), beam=COARSE_LOOK), clock.at(_COARSELY))
-    rough.update({name: table for name, table in tables.items() if name not in exact})
+    looked = explorer.explore(question_of(explorer.options), COARSE, exact, clock.at(_COARSELY))
+    return {name: table for name, table in looked.complete(even_late=True).items() if name not in exact}
+
+
+def _look_coarsely(explorer: Explorer, clock: Clock, tables: Mapping[str, Table]) -> list[Candidate]:
+    """Mappings of what is exact, of a coarse look at the rest, or of what is known alone."""
     with contextlib.suppress(OutOfTime), interrupt.limited(clock.at(1.0), explorer.options.most_memory, rss_bytes):
-        return looked_at(explorer, {**alone, **tables}) if tables else []
+        return looked_at(explorer, tables)
     return []
 
 
 def _explore_rest(
-    explorer: Explorer,
-    deadline: float | None,
-    exact: dict[str, Table],
-    rough: Mapping[str, Table],
-    candidates: Sequence[Candidate],
-) -> None:
+    explorer: Explorer, deadline: float | None, exact: Mapping[str, Table], candidates: Sequence[Candidate]
+) -> Explored:
     """Explore missing Einsums exactly. If mappings are known, only pmappings that can be part of a better one are kept."""
     cutoffs = make_cutoffs(explorer, exact, [candidate.costs for candidate in candidates]) if candidates else {}
-    explorer.explore(exact, asked_of(explorer.options), deadline, cutoffs)
-    for name in explorer.missing(exact) if candidates else ():
-        exact[name] = rough[name]  # nothing of it can be better
+    return explorer.explore(question_of(explorer.options), EXACT, exact, deadline, cutoffs)
 
 
 def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, Table]]:
@@ -220,14 +227,11 @@ def quick_tables(explorer: Explorer, hasty: bool = False) -> Iterator[dict[str, 
 
     Looks keep few rows at first, and more where memories are so small that none of the rows fits in the end.
     """
-    asked = asked_of(explorer.options)
-    looks = [replace(asked, beam=beam) for beam in FIRST_LOOKS]
-    if hasty:
-        looks.insert(0, replace(asked, beam=HASTY_LOOK, hasty=True))
+    looks = (HASTY, *FIRST_LOOKS) if hasty else FIRST_LOOKS
     for apart in (True, False):
-        tables: dict[str, Table] = {}
+        question, tables = replace(question_of(explorer.options), apart=apart), dict[str, Table]()
         for look in looks:
-            explorer.explore(tables, replace(look, apart=apart))
+            tables = explorer.explore(question, look, tables).complete()
             if not explorer.missing(tables):
                 yield tables
                 tables = {}
@@ -247,9 +251,10 @@ def look_in_time(explorer: Explorer, clock: Clock) -> tuple[dict[str, Table], li
     alone, unfused = look_quickly(explorer, hasty)
     deadline = clock.looking_on(time.perf_counter())
     if unfused and hasty and time.perf_counter() < deadline:
-        closer, asked = dict[str, Table](), replace(asked_of(explorer.options), beam=FIRST_LOOKS[0], apart=True)
-        with contextlib.suppress(OutOfTime, MemoryError):
-            explorer.explore(closer, asked, deadline)
+        looked = explorer.explore(replace(question_of(explorer.options), apart=True), FIRST_LOOKS[0], deadline=deadline)
+        if looked.stopped == "interrupt":
+            raise KeyboardInterrupt
+        closer = looked.tables
         tables = {**alone, **closer}
         if closer and (better := looked_at(explorer, tables)):
             return tables, [*better, *unfused]

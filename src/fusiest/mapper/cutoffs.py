@@ -14,7 +14,7 @@ import numpy as np
 
 from fusiest.base.objective import Objective
 from fusiest.joining import KnownCosts
-from fusiest.mapper.tables import Explorer, asked_of
+from fusiest.mapper.tables import Explorer, question_of
 from fusiest.pmapping import Cutoff, Floats, Table, least_costs
 
 _POINTS = 16
@@ -35,14 +35,14 @@ def make_cutoffs(explorer: Explorer, exact: Mapping[str, Table], known: Sequence
 
 def least_of_each(explorer: Explorer, exact: Mapping[str, Table]) -> dict[str, tuple[float, float]]:
     """Least energy and latency of each distinct Einsum: from its exact table, or from computing and moving data."""
-    leasts, asked = {}, asked_of(explorer.options)
+    leasts, question = {}, question_of(explorer.options)
     for name in explorer.distinct:
         if name in exact:
             groups = exact[name].groups.values()
             energy = min(float(rows.energy.min()) for rows in groups)
             leasts[name] = energy, min(float(rows.latency.min()) for rows in groups)
         else:
-            leasts[name] = least_costs(explorer.spec, name, asked)
+            leasts[name] = least_costs(explorer.spec, name, question)
     return leasts
 
 

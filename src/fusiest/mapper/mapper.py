@@ -14,10 +14,10 @@ import numpy as np
 from fusiest.base import interrupt
 from fusiest.base.collector import collected_after, collector_paused
 from fusiest.base.errors import FusiestError, InternalError, InvalidMapping, OutOfMemory, SpecError, did_you_mean
+from fusiest.base.frozen import FrozenDict
 from fusiest.joining import JoinProblem, KnownCosts
 from fusiest.looptree import LoopTree, Temporal, einsums
 from fusiest.mapper.anytime import (
-    COARSE_LOOK,
     LEAST_SECONDS,
     Clock,
     Exploration,
@@ -35,7 +35,7 @@ from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.results.result import Mapping, Result, Stats
 from fusiest.mapper.search import Proof, Search
 from fusiest.mapper.stacks.depth_first import depth_first
-from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
+from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.warm_start import SizeFront, search_front, search_near
 from fusiest.mapper.why_no_mapping import why_not_joined
 from fusiest.mapper.windows.interleaving_plans import KnownTurns
@@ -44,7 +44,7 @@ from fusiest.mapper.windows.trials import FoundTree, WindowSearches
 from fusiest.mapper.windows.window_bounds import can_have_windows, relaxation, usual_windows
 from fusiest.mapper.windows.with_windows import with_windows
 from fusiest.model import evaluate, fused_sets
-from fusiest.pmapping import NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
+from fusiest.pmapping import COARSE, NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
 from fusiest.spec import Spec
 
 MOST_DOWN_SETS = 10_000
@@ -53,8 +53,8 @@ MOST_DOWN_SETS = 10_000
 class Prior(NamedTuple):
     """Results of other searches, and containers for results that others will use."""
 
-    tables: dict[str, Table] | None = None
-    """Known tables by Einsum; the search adds those that it explores."""
+    tables: TypingMapping[str, Table] = FrozenDict()
+    """Known tables by Einsum."""
     start: Sequence[LoopTree] = ()
     """Mappings to begin with, which may be good; invalid ones are ignored."""
     shared: bool = False
@@ -65,6 +65,22 @@ class Prior(NamedTuple):
     turns: KnownTurns | None = None
     """Tables of Einsums below windowed loops, for specs that differ only by throughputs of memories outside all
     fanouts; the search adds those that it explores."""
+
+
+class Found(NamedTuple):
+    """A result, and tables that other searches may use."""
+
+    result: Result
+    tables: TypingMapping[str, Table] = FrozenDict()
+    """Tables by Einsum that have all pmappings, whatever mappings are known."""
+    none: NoMapping | None = None
+    """Why there is no mapping."""
+
+    def checked(self) -> Found:
+        """Itself; an error if there is no mapping."""
+        if self.none is not None:
+            raise self.none
+        return self
 
 
 @hinting
@@ -131,7 +147,6 @@ def map(
         return run(spec, options, line, executor)
 
 
-@collector_paused()
 def run(
     spec: Spec,
     options: Options,
@@ -143,24 +158,36 @@ def run(
 
     Ctrl-C ends the search with the mappings found so far, or with an exception if there is none.
     """
+    return search_with(spec, options, progress, executor, prior).result
+
+
+@collector_paused()
+def search_with(
+    spec: Spec,
+    options: Options,
+    progress: Progress | None = None,
+    executor: concurrent.futures.Executor | None = None,
+    prior: Prior | None = None,
+) -> Found:
+    """Map as `run` does, and give the tables of the search, too."""
     with interrupt.deferred():
         try:
             say: Progress = progress or (lambda step: None)
             prior = prior or Prior()
             if spec.dataflow is not None and spec.dataflow.depth_first is not None:
-                run_part = collected_after(lambda part, options: _run(part, options, lambda step: None, executor))
-                return depth_first(spec, options, run_part, say)
+                part = collected_after(lambda part, options: _result(part, options, lambda step: None, executor))
+                return Found(depth_first(spec, options, part, say))
             if options.processes > 1:
                 compile_ahead()
             has_windows = can_have_windows(spec, options)
-            result = (_run_with_windows if has_windows else _run)(spec, options, say, executor, prior)
+            found = (_run_with_windows if has_windows else _run)(spec, options, say, executor, prior).checked()
         except MemoryError:
             raise OutOfMemory(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
             ) from None
         if interrupt.taken():
-            result.stopped = "interrupt"
-    return result
+            found.result.stopped = "interrupt"
+    return found
 
 
 def _run_with_windows(
@@ -169,30 +196,31 @@ def _run_with_windows(
     say: Progress,
     executor: concurrent.futures.Executor | None,
     prior: Prior,
-) -> Result:
+) -> Found:
     """Search without halos first, then with them. A time limit can therefore only cost the improvement by halos."""
     begin, limit = time.perf_counter(), options.time_limit
-    no_mapping: NoMapping | None = None
-    tables: dict[str, Table] = prior.tables if prior.tables is not None else {}
     try:
-        result = _run(spec, options, say, executor, prior._replace(tables=tables))
+        found = _run(spec, options, say, executor, prior)
     except NoMapping as error:
-        no_mapping, result = error, Result(spec, options.objective, [], False, 1.0, Stats())
+        found = Found(Result(spec, options.objective, [], False, 1.0, Stats()), prior.tables, error)
+    result, tables = found.result, dict(found.tables)
     result.options = options
     if options.windows == "all":  # what to begin with may have windows
         start = (known.mapping for known in known_mappings(spec, options, prior.start))
         result.mappings = best_of([*result.mappings, *(mapping for mapping in start if mapping is not None)], options)
     if interrupt.taken():
-        return result
+        return found
 
     @collected_after
     def exact(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
-        return _run(part, part_options, lambda step: None, executor, Prior(tables)).mappings
+        found = _run(part, part_options, lambda step: None, executor, Prior(tables))
+        tables.update(found.tables)
+        return found.checked().result.mappings
 
     @collected_after
     def quick(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[FoundTree]:
         explorer = make_explorer(part, part_options, executor, lambda step: None)
-        explorer.explore(tables, replace(asked_of(part_options), beam=COARSE_LOOK))
+        tables.update(explorer.explore(question_of(part_options), COARSE, tables).complete())
         if explorer.missing(tables):
             return []
         problem = grouped(part, part_options, explorer.named(tables))
@@ -205,9 +233,11 @@ def _run_with_windows(
     joined = run_joins(executor, result.stats.orders == "all", prior.turns)
     with interrupt.limited(None if limit is None else begin + limit):
         result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)
-    if no_mapping is not None and not result.mappings:
-        raise no_mapping
-    return result
+    return found._replace(result=result, none=None if result.mappings else found.none)
+
+
+def _result(spec: Spec, options: Options, say: Progress, executor: concurrent.futures.Executor | None) -> Result:
+    return _run(spec, options, say, executor).checked().result
 
 
 def _run(
@@ -216,7 +246,7 @@ def _run(
     say: Progress,
     executor: concurrent.futures.Executor | None,
     prior: Prior | None = None,
-) -> Result:
+) -> Found:
     """Explore, join and trace. With a time limit it begins with unfused mappings, which are known at once."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     if options.usage is not None:
@@ -226,8 +256,7 @@ def _run(
     alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
     clock = clock if unfused else clock._replace(seconds=None)
     prior = prior or Prior()
-    tables, whole = prior.tables if prior.tables is not None else {}, prior.shared or prior.front is not None
-    exploration = explore_in_time(explorer, clock, alone, tables, whole)
+    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)
@@ -249,13 +278,15 @@ def _run(
             proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
-        raise why_not_joined(search.problem)
+        nothing = Result(spec, options.objective, [], False, 1.0, Stats())
+        return Found(nothing, exploration.whole, why_not_joined(search.problem))
     mappings = traced(spec, search)
     stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     if prior.front is not None:
         prior.front.stats = stats
-    return Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
+    result = Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
+    return Found(result, exploration.whole)
 
 
 def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:

@@ -10,19 +10,24 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fusiest.base import interrupt, workers
+from fusiest.base.frozen import FrozenDict
+from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, Switches, join_problem
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
+from fusiest.mapper.results.result import Stop
 from fusiest.pmapping import (
-    Asked,
+    EXACT,
     Cutoff,
+    Effort,
     FusedLimits,
+    Question,
+    RowLimitReached,
     Table,
-    TooHard,
     common_key,
     explore,
     renamed_table,
@@ -47,9 +52,7 @@ def explore_all(spec: Spec, options: Options, say: Progress, counted: bool = Fal
     Tables come by name, in listed order; with `counted` they count the candidates of each group.
     """
     explorer = make_explorer(spec, options, None, say)
-    tables: dict[str, Table] = {}
-    explorer.explore(tables, asked_of(options, counted))
-    return explorer.named(tables)
+    return explorer.named(explorer.explore(question_of(options, counted)).complete())
 
 
 def open_tables(spec: Spec, options: Options, rates: frozenset[str]) -> dict[str, Table]:
@@ -57,16 +60,14 @@ def open_tables(spec: Spec, options: Options, rates: frozenset[str]) -> dict[str
 
     `with_rates` sets throughputs.
     """
-    tables: dict[str, Table] = {}
     explorer = make_explorer(spec, options, None, lambda step: None)
-    explorer.explore(tables, replace(asked_of(options), rates=rates))
-    return tables
+    return explorer.explore(replace(question_of(options), rates=rates)).complete()
 
 
-def asked_of(options: Options, counted: bool = False) -> Asked:
+def question_of(options: Options, counted: bool = False) -> Question:
     """The question that options ask of the search for pmappings."""
     limits = FusedLimits(options.max_fused_loops, options.max_fused_loops_per_variable)
-    return Asked(limits, options.imperfect, options.usage is not None, options.finished, counted, needed=not counted)
+    return Question(limits, options.imperfect, options.usage is not None, options.finished, counted, needed=not counted)
 
 
 def make_explorer(
@@ -91,6 +92,20 @@ def representatives(
         watch(count, name)
         representative[name] = first_of.setdefault(common_key(spec, name, finished), name)
     return representative
+
+
+class Explored(NamedTuple):
+    """Tables of distinct Einsums, and what ended their exploration early."""
+
+    tables: dict[str, Table]
+    """Known and explored tables."""
+    stopped: Stop | None = None
+
+    def complete(self, even_late: bool = False) -> dict[str, Table]:
+        """The tables. If something ended the exploration early, that is raised again; `even_late`: unless it was a deadline."""
+        if self.stopped is not None and not (even_late and self.stopped == "time limit"):
+            raise {"time limit": OutOfTime, "memory": MemoryError, "interrupt": KeyboardInterrupt}[self.stopped]
+        return self.tables
 
 
 @dataclass(frozen=True)
@@ -119,32 +134,43 @@ class Explorer:
 
     def explore(
         self,
-        tables: dict[str, Table],
-        asked: Asked,
+        question: Question,
+        effort: Effort = EXACT,
+        known: Mapping[str, Table] = FrozenDict(),
         deadline: float | None = None,
         cutoffs: Mapping[str, Cutoff] | None = None,
-    ) -> None:
-        """Add missing tables of distinct Einsums. If something ends this early, the tables found by then remain.
+    ) -> Explored:
+        """Known tables, and those of distinct Einsums that were missing. If something ends this early, the tables found by then.
 
         An Einsum without pmappings is an error, unless this is only a quick look, or it has a cutoff. An Einsum whose
         search has too many rows is left out.
         """
-        cutoffs = cutoffs or {}
-        work = _Exploring(self.spec, asked, cutoffs, self.options.most_memory / self.options.processes)
-        with (
-            interrupt.limited(deadline, self.options.most_memory, rss_bytes),
-            contextlib.closing(self._tables(work, self.missing(tables), tables, deadline is not None)) as explored,
-        ):
-            for name, table in explored:
-                if table is None:
-                    continue
-                if not len(table):
-                    if asked.beam is None and name not in cutoffs:
-                        raise why_none(self.spec, name, asked)
-                    continue
-                tables[name] = table
-                words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} compatibilities"
-                self.say(self.step(words, tables))
+        cutoffs, tables = cutoffs or {}, dict(known)
+        work = _Exploring(self.spec, question, effort, cutoffs, self.options.most_memory / self.options.processes)
+        stopped: Stop
+        try:
+            with (
+                interrupt.limited(deadline, self.options.most_memory, rss_bytes),
+                contextlib.closing(self._tables(work, self.missing(tables), tables, deadline is not None)) as explored,
+            ):
+                for name, table in explored:
+                    if table is None:
+                        continue
+                    if not len(table):
+                        if effort.beam is None and name not in cutoffs:
+                            raise why_none(self.spec, name, question)
+                        continue
+                    tables[name] = table
+                    words = f"{name} has {len(table):,} pmappings in {len(table.groups):,} compatibilities"
+                    self.say(self.step(words, tables))
+                return Explored(tables)
+        except OutOfTime:
+            stopped = "time limit"
+        except MemoryError:
+            stopped = "memory"
+        except KeyboardInterrupt:
+            stopped = "interrupt"
+        return Explored(tables, stopped)
 
     def named(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The table of every Einsum."""
@@ -178,18 +204,19 @@ class _Exploring:
     """The exploration of one Einsum, here or in a worker. None: its search has too many rows."""
 
     spec: Spec
-    asked: Asked
+    question: Question
+    effort: Effort
     cutoffs: Mapping[str, Cutoff]
     memory: float
     """Bytes that a worker may use. A process that hands out work has its own limits."""
 
     def __call__(self, einsum: str) -> Table | None:
         is_worker = multiprocessing.parent_process() is not None
-        asked = replace(self.asked, cutoff=self.cutoffs.get(einsum))
+        effort = replace(self.effort, cutoff=self.cutoffs.get(einsum))
         try:
             with interrupt.limited(None, self.memory, rss_bytes) if is_worker else contextlib.nullcontext():
-                return explore(self.spec, einsum, asked)
-        except TooHard:
+                return explore(self.spec, einsum, self.question, effort)
+        except RowLimitReached:
             return None
 
 

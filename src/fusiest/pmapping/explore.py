@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fusiest.base.collector import collector_paused
 from fusiest.base.interrupt import check, deferred
-from fusiest.base.objective import Objective
 from fusiest.model import leak_power
 from fusiest.pmapping.chains.chain_search import GeneralSearch
 from fusiest.pmapping.chains.copy_einsum import CopySearch, copy_placements
@@ -21,18 +20,18 @@ from fusiest.pmapping.lattice.applies import beside, constrained_variables, free
 from fusiest.pmapping.lattice.move_costs import Leakage, finish
 from fusiest.pmapping.lattice.remaining import Cutoff
 from fusiest.pmapping.lattice.tile_problem import Problem, coarsened, make_problem
-from fusiest.pmapping.lattice.tile_search import Lattice, LatticeSpace, TooHard
+from fusiest.pmapping.lattice.tile_search import Lattice, LatticeSpace, RowLimitReached
 from fusiest.pmapping.nest.alignment import agreed_loops, common_loops
 from fusiest.pmapping.nest.factors import divisors
-from fusiest.pmapping.nest.memory_sizes import ample_memories, sized_paths, with_room_for_copies
-from fusiest.pmapping.nest.no_fusion_needed import exchange_memories, roomy_memories
-from fusiest.pmapping.nest.rules import HeldTensor, Nest, Rules
+from fusiest.pmapping.nest.memory_sizes import sized_paths, with_room_for_copies
+from fusiest.pmapping.nest.rules import HeldTensor, Nest
 from fusiest.pmapping.nest.shared_memories import can_fuse, meeting_memories
 from fusiest.pmapping.nest.spatial import best_usages, fanouts
 from fusiest.pmapping.placements.placement import Placement, graph_of, listed, placements
+from fusiest.pmapping.question import ALL, EXACT, Effort, Question
 from fusiest.pmapping.reuse.throughputs import with_throughputs
-from fusiest.pmapping.table import Compatibility, FusedLimits, Origin, Rows, Table, TablePiece, group_sizes, merge_rows
-from fusiest.spec import Path, Spec, bind_all, memory_names
+from fusiest.pmapping.table import Compatibility, Origin, Rows, Table, TablePiece, group_sizes, merge_rows
+from fusiest.spec import Path, Spec, bind_all
 
 NOT_ON_PATH = -1
 _FIRST_LOOK = 2_000
@@ -45,82 +44,21 @@ _WORTH_PARTS = 4
 """Rows of a search, per tile shape and placement, from which on it is searched by parts that share nothing."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question to the search for an Einsum's pmappings, and how hard to search."""
-
-    limits: FusedLimits = field(default_factory=FusedLimits)
-    imperfect: bool = False
-    """Whether to search tiles that do not divide, too."""
-    usage: bool = False
-    """Whether space counts even where Einsums do not meet on chip."""
-    finished: bool = True
-    """Whether Einsums use only tensors that are finished (the exchange rule)."""
-    counted: bool = False
-    """Whether the table counts the candidates of each group."""
-    general: bool = False
-    """Whether to use the general search even where the fast one applies."""
-    rules: Rules = field(default_factory=Rules)
-    cutoff: Cutoff | None = None
-    """Energy and latency of known pmappings: only pmappings that beat each of them in one of both are kept."""
-    beam: int | None = None
-    """Number of rows that each state keeps in a quick look. Its results are valid but may miss the optimum. None:
-    exact."""
-    hasty: bool = False
-    """Whether a quick look takes few placements, and only the most promising order of storage nodes."""
-    patience: float = math.inf
-    """Number of rows after which the search raises `TooHard`; the caller may retry with a cutoff."""
-    apart: bool = False
-    """Whether to search only pmappings that share nothing on chip: all shared tensors are in the outermost memory."""
-    needed: bool = False
-    """Whether to search only pmappings that some best mapping of the workload needs, not all ways to meet other
-    Einsums."""
-    unlimited: bool = False
-    """As if all memories had room: a bound, not mappings."""
-    objective: Objective | None = None
-    """The objective of an Einsum that is alone in its workload. The search may keep only its best pmappings, if that is
-    quicker."""
-    rates: frozenset[str] = frozenset()
-    """Components whose throughputs are left open (see `symbolic_throughput`). Raises `TooHard` where only the general
-    search applies."""
-
-    def is_roomy(self, spec: Spec) -> bool:
-        """Whether no fused loops are needed, as there is room for all exchanged tensors (proof 6c)."""
-        return self.roomy(spec) is not None
-
-    def ample(self, spec: Spec) -> frozenset[str]:
-        """Memories that are never full, so that their space is no criterion."""
-        if self.usage:
-            return frozenset()
-        if self.unlimited:
-            return frozenset(memory_names(spec.require_arch()))
-        return ample_memories(spec) | (self.roomy(spec) or frozenset())
-
-    def roomy(self, spec: Spec) -> frozenset[str] | None:
-        """Memories in which Einsums exchange whole tensors; None if fused loops are needed (proof 6c)."""
-        if not self.needed or self.usage:
-            return None
-        if self.unlimited:
-            memories = exchange_memories(spec)
-            return None if memories is None else frozenset(memories)
-        return roomy_memories(spec)
-
-
 @deferred()
 @collector_paused()
-def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
+def explore(spec: Spec, einsum: str, question: Question = ALL, effort: Effort = EXACT) -> Table:
     """Find all Pareto-optimal pmappings of an Einsum."""
     pieces: dict[Compatibility, list[Rows]] = {}
     pruned: set[Compatibility] = set()
     origins: list[Origin] = []
     explored = 0
-    for path in paths(spec, einsum, asked.ample(spec)):
-        for piece in explore_path(spec, path, asked):
+    for path in paths(spec, einsum, question.ample(spec)):
+        for piece in explore_path(spec, path, question, effort):
             check()
             explored += piece.explored
             rows = piece.rows
-            if asked.cutoff is not None:
-                rows = rows.take(np.flatnonzero(asked.cutoff.keeps(rows.energy, rows.latency)))
+            if effort.cutoff is not None:
+                rows = rows.take(np.flatnonzero(effort.cutoff.keeps(rows.energy, rows.latency)))
                 if not len(rows):
                     continue
             rows = replace(rows, origin=rows.origin + len(origins))
@@ -132,8 +70,8 @@ def explore(spec: Spec, einsum: str, asked: Asked) -> Table:
         compatibility: parts[0] if len(parts) == 1 and compatibility in pruned else merge_rows(parts)
         for compatibility, parts in pieces.items()
     }
-    candidates = {c: group_sizes(parts, groups[c]) for c, parts in pieces.items()} if asked.counted else {}
-    memories = meeting_memories(spec, asked.usage, asked.ample(spec))
+    candidates = {c: group_sizes(parts, groups[c]) for c, parts in pieces.items()} if question.counted else {}
+    memories = meeting_memories(spec, question.usage, question.ample(spec))
     return Table(einsum, memories, groups, origins, explored, candidates)
 
 
@@ -151,73 +89,75 @@ def weight(spec: Spec, einsum: str) -> int:
     return shapes * sum(graph.count for graph in graphs if graph is not None)
 
 
-def explore_path(spec: Spec, path: Path, asked: Asked) -> Iterator[TablePiece]:
+def explore_path(spec: Spec, path: Path, question: Question, effort: Effort = EXACT) -> Iterator[TablePiece]:
     """Find the pieces of the table for one compute."""
     names = [c.name for c in path.components]
-    memories = meeting_memories(spec, asked.usage, asked.ample(spec))
-    if asked.is_roomy(spec):
-        asked = replace(asked, limits=replace(asked.limits, loops=0))
+    memories = meeting_memories(spec, question.usage, question.ample(spec))
+    if question.is_roomy(spec):
+        question = replace(question, limits=replace(question.limits, loops=0))
     tracked = tuple(names.index(m) if m in names else NOT_ON_PATH for m in memories)
     problem = make_problem(path, *constrained_variables(spec, path))
     shared = frozenset(t for t in path.einsum.accesses if t in spec.info.shared)
     together, leaks = beside(spec, path), leakage(spec, problem)
     if path.einsum.is_copy_operation:
-        if asked.rates:
-            raise TooHard
-        nest = Nest(problem, shared, {}, asked.rules, frozenset(), together)
-        copies = CopySearch(nest, tracked, asked.limits, asked.imperfect, leaks)
+        if question.rates:
+            raise RowLimitReached
+        nest = Nest(problem, shared, {}, effort.rules, frozenset(), together)
+        copies = CopySearch(nest, tracked, question.limits, question.imperfect, leaks)
         for placement in copy_placements(path, placements(spec, path)):
             yield from copies.pieces(placement)
         return
-    agreed = agreed_loops(spec, path.einsum.name, asked.finished)
-    possible = [placement for placement in _looked_at(spec, path, asked) if top_fits(path, placement)]
-    chains = (asked.imperfect and asked.beam is None) or asked.general
-    chains = chains or (asked.imperfect and not _can_use(problem, asked_usages(problem, True)))
+    agreed = agreed_loops(spec, path.einsum.name, question.finished)
+    possible = [placement for placement in _looked_at(spec, path, question, effort) if top_fits(path, placement)]
+    chains = (question.imperfect and effort.beam is None) or effort.general
+    chains = chains or (question.imperfect and not _can_use(problem, asked_usages(problem, True)))
     free = free_pairs(path, itertools.chain.from_iterable(enumerate(p.sets) for p in possible), together)
     plain = [placement for placement in possible if not chains and is_plain(problem, placement, free)]
-    nest = Nest(problem, shared, agreed, asked.rules, near_pairs(path, free), together)
-    if asked.rates and (
-        len(plain) < len(possible) or asked.is_roomy(spec) or not can_fuse(spec) or asked.rates - {*names}
+    nest = Nest(problem, shared, agreed, effort.rules, near_pairs(path, free), together)
+    if question.rates and (
+        len(plain) < len(possible) or question.is_roomy(spec) or not can_fuse(spec) or question.rates - {*names}
     ):
-        raise TooHard
-    if len(plain) < len(possible) and (asked.beam is None or not plain):
-        alone = not tracked and not asked.usage and (not can_fuse(spec) or asked.is_roomy(spec)) and not asked.counted
+        raise RowLimitReached
+    lone = not question.usage and not can_fuse(spec)  # shares nothing on chip
+    roomy_only = not tracked and question.is_roomy(spec) and not question.counted
+    if len(plain) < len(possible) and (effort.beam is None or not plain):
+        alone = not tracked and not question.usage and not question.counted and (lone or question.is_roomy(spec))
         fallback = GeneralSearch(
-            nest, tracked, asked.limits, asked.imperfect, leaks, asked.cutoff, alone, asked.objective
+            nest, tracked, question.limits, question.imperfect, leaks, effort.cutoff, alone, question.objective
         )
         if chains and alone:
             divided = [placement for placement in possible if is_plain(problem, placement, free)]
             for piece in _first_look(fallback, possible, divided):
                 fallback.learn(piece.compatibility, piece.rows)
                 yield piece
-        is_look = asked.imperfect and asked.beam is not None
+        is_look = question.imperfect and effort.beam is not None
         for placement in possible:
             if placement not in plain:
                 yield from fallback.look(placement) if is_look else fallback.pieces(placement)
     if plain:
-        usages = asked_usages(problem, asked.imperfect)
+        usages = asked_usages(problem, question.imperfect)
         # Fused loops are split by all divisors; where there are none, a quick look does with fewer.
-        if asked.beam is not None and (asked.apart or not can_fuse(spec)):
-            most = _SHAPES_OF_A_ROW * asked.beam * _USUAL_PLACEMENTS // max(len(plain), _USUAL_PLACEMENTS)
+        if effort.beam is not None and (question.apart or not can_fuse(spec)):
+            most = _SHAPES_OF_A_ROW * effort.beam * _USUAL_PLACEMENTS // max(len(plain), _USUAL_PLACEMENTS)
             coarse = coarsened(problem, most)
             nest = replace(nest, problem=coarse) if _can_use(coarse, usages) else nest
-        if asked.needed and not asked.is_roomy(spec):
+        if question.needed and not question.is_roomy(spec):
             nest = replace(nest, common=common_loops(spec, path.einsum.name))
-        space = replace(lattice_space(nest, plain, usages, frozenset(tracked), leaks), rates=asked.rates)
-        if (roomy := asked.roomy(spec)) is not None:
+        space = replace(lattice_space(nest, plain, usages, frozenset(tracked), leaks), rates=question.rates)
+        if (roomy := question.roomy(spec)) is not None:
             space = replace(space, lifted=_lifted(roomy, nest))
-        for search in _runs(space, asked, not asked.usage and not can_fuse(spec), not tracked and asked.is_roomy(spec)):
-            yield from searched(search, tracked, asked.limits, asked.counted)
+        for search in _runs(space, effort, lone, roomy_only):
+            yield from searched(search, tracked, question.limits, question.counted)
 
 
-def _looked_at(spec: Spec, path: Path, asked: Asked) -> Iterable[Placement]:
+def _looked_at(spec: Spec, path: Path, question: Question, effort: Effort) -> Iterable[Placement]:
     """The placements to search: all of them; few in a quick look."""
     graph = graph_of(spec, path)
-    if asked.apart and graph is not None:
+    if question.apart and graph is not None:
         graph = graph.where(path.memories[0], frozenset(t for t in path.einsum.accesses if t in spec.info.shared))
-    if asked.beam is not None and graph is not None:
-        return listed(graph.few(_HASTY_PLACEMENTS if asked.hasty else asked.beam // _ROWS_OF_A_PLACEMENT))
-    return placements(spec, path) if not asked.apart else listed(graph)
+    if effort.beam is not None and graph is not None:
+        return listed(graph.few(_HASTY_PLACEMENTS if effort.hasty else effort.beam // _ROWS_OF_A_PLACEMENT))
+    return placements(spec, path) if not question.apart else listed(graph)
 
 
 def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Placement]) -> Iterator[TablePiece]:
@@ -235,22 +175,22 @@ def _first_look(search: GeneralSearch, possible: list[Placement], plain: list[Pl
             yield from search.look(placement)
 
 
-def _runs(space: LatticeSpace, asked: Asked, alone: bool, roomy: bool) -> Iterator[Lattice]:
+def _runs(space: LatticeSpace, effort: Effort, alone: bool, roomy: bool) -> Iterator[Lattice]:
     """Run the searches over tile shapes. `alone`: the Einsum shares nothing on chip.
 
     `roomy`: there is room for all that it shares, so only energy and latency matter, given where shared tensors are
-    held. If the search takes long, each way to hold them is then searched as if the Einsum were alone.
+    held; and nothing is counted. If the search takes long, each way to hold them is then searched as if the Einsum were alone.
     """
-    if alone and asked.beam is None:
+    if alone and effort.beam is None:
         yield from _explore_alone(space)
         return
-    parted = roomy and asked.beam is None and asked.cutoff is None and not asked.counted
+    parted = roomy and effort.beam is None and effort.cutoff is None
     many = _WORTH_PARTS * space.nest.problem.shapes * len(space.placements)
-    patience = min(asked.patience, many) if parted else asked.patience
-    search = Lattice(space, asked.cutoff, asked.beam, patience, asked.hasty)
+    row_limit = min(effort.row_limit, many) if parted else effort.row_limit
+    search = Lattice(space, effort.cutoff, effort.beam, row_limit, effort.hasty)
     try:
         search.run()
-    except TooHard:
+    except RowLimitReached:
         if not parted:
             raise
     else:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fusiest.pmapping.explore import Asked, leakage, paths
+from fusiest.pmapping.explore import leakage, paths
 from fusiest.pmapping.lattice.applies import all_plain, beside, constrained_variables, free_pairs, near_pairs
 from fusiest.pmapping.lattice.move_costs import BUSY, finish
 from fusiest.pmapping.lattice.remaining import Prospect
@@ -25,21 +25,22 @@ from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placements.open_choices import Outers
 from fusiest.pmapping.placements.placement import Placement, graph_of
 from fusiest.pmapping.placements.placement_graph import PlacementNode
+from fusiest.pmapping.question import Question
 from fusiest.spec import Path, Spec
 
 MOST_LOOKED_AT = 20_000
 """Most choices of loops on a dimension of a fanout that are listed; with more, anything counts as possible."""
 
 
-def least_costs(spec: Spec, einsum: str, asked: Asked) -> tuple[float, float]:
+def least_costs(spec: Spec, einsum: str, question: Question) -> tuple[float, float]:
     """The least energy and the least latency of any pmapping of an Einsum, each by itself."""
-    known, ample = _known(spec), asked.ample(spec)
-    key = einsum, ample, asked.imperfect
+    known, ample = _known(spec), question.ample(spec)
+    key = einsum, ample, question.imperfect
     if key not in known:
         costs = []
         for path in paths(spec, einsum, ample):
             energy, latency = _of_computing(path)
-            moving = _of_moving(spec, path, asked.imperfect)
+            moving = _of_moving(spec, path, question.imperfect)
             costs.append((max(energy, moving[0]), max(latency, moving[1])))
         known[key] = min(energy for energy, _ in costs), min(latency for _, latency in costs)
     return known[key]

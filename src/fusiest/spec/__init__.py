@@ -73,5 +73,6 @@ __all__ = [
     "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of",
     "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets", "plain_scalar",
     "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text", "repeated",
-    "saved_objective", "size_notes", "tag_of", "tensors_in", "text_of", "text_of_file", "undeclared", "with_nodes_of", "with_tensors", "written_as_is",
+    "saved_objective", "size_notes", "tag_of", "tensors_in", "text_of", "text_of_file", "undeclared", "with_nodes_of",
+    "with_tensors", "written_as_is",
 ]  # fmt: skip

@@ -26,18 +26,18 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.part_mappings import allowed_mapping
 from fusiest.mapper.results.result import Mapping, Stats
 from fusiest.mapper.search import Search
-from fusiest.mapper.tables import Explorer, asked_of, grouped, make_explorer
+from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.windows.interleaving_plans import KnownTurns, TurnPlan
 from fusiest.mapper.windows.interleavings import TurnSearches, TurnsFound
 from fusiest.mapper.windows.shared_tables import table_keys
 from fusiest.mapper.windows.window_plans import is_too_long
 from fusiest.pmapping import (
-    Asked,
     Backing,
     Compatibility,
     Floats,
     Ints,
     NoMapping,
+    Question,
     Rows,
     Table,
     exchange_memories,
@@ -148,19 +148,19 @@ def run_joins(
 
     @collected_after
     def joined(spec: Spec, options: Options, make: RunTables, quickly: bool) -> list[LoopTree]:
-        asked = replace(asked_of(options), usage=True)  # what runs take inside counts everywhere
-        tables = make(meeting_memories(spec, asked.usage, asked.ample(spec)))
+        question = replace(question_of(options), usage=True)  # what runs take inside counts everywhere
+        tables = make(meeting_memories(spec, question.usage, question.ample(spec)))
         if not all(len(table) for table in tables.values()):
             return []
         explorer = make_explorer(spec, options, executor, lambda step: None)
         firsts = explorer.representative.items()  # runs are like no other Einsum, whatever they look like
         own = {name: name if {name, first} & tables.keys() else first for name, first in firsts}
         explorer = replace(explorer, representative=own)
-        keys = {name: key for name, key in table_keys(spec, asked, options.finished).items() if name not in tables}
+        keys = {name: key for name, key in table_keys(spec, question, options.finished).items() if name not in tables}
         tables |= {name: explored[key] for name, key in keys.items() if key in explored}
         if known is not None and known.rates:
-            tables |= _settled(explorer, asked, known, tables)
-        explorer.explore(tables, asked)
+            tables |= _settled(explorer, question, known, tables)
+        tables = explorer.explore(question, known=tables).complete()
         explored.update({key: tables[name] for name, key in keys.items() if name in tables})
         problem = grouped(spec, options, explorer.named(tables))
         search = Search(problem, options, all_orders, lambda step: None, Stats())
@@ -174,13 +174,13 @@ def run_joins(
     return joined
 
 
-def _settled(explorer: Explorer, asked: Asked, known: KnownTurns, explored: dict[str, Table]) -> dict[str, Table]:
+def _settled(explorer: Explorer, question: Question, known: KnownTurns, explored: dict[str, Table]) -> dict[str, Table]:
     """Tables made from others that leave the throughputs of memories open: known ones, and newly explored ones."""
-    asked = replace(asked, rates=known.rates)
-    keys = table_keys(explorer.spec, asked, asked.finished)
+    question = replace(question, rates=known.rates)
+    keys = table_keys(explorer.spec, question, question.finished)
     missing = explorer.missing(explored)
     tables = explored | {name: known.tables[keys[name]] for name in missing if keys[name] in known.tables}
-    explorer.explore(tables, asked)
+    tables = explorer.explore(question, known=tables).complete()
     opened = {name: tables[name] for name in missing if name in tables}
     known.tables.update({keys[name]: table for name, table in opened.items()})
     return {name: with_rates(explorer.spec, table, known.rates) for name, table in opened.items()}

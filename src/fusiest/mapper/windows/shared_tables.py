@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fusiest.mapper.options import Options
-from fusiest.mapper.tables import asked_of
-from fusiest.pmapping import Asked, Table, common_key, meeting_memories
+from fusiest.mapper.tables import question_of
+from fusiest.pmapping import Question, Table, common_key, meeting_memories
 from fusiest.spec import Spec
 
 MOST_TABLES = 24
@@ -35,11 +35,11 @@ class WindowTables:
 
 
 def _keys(spec: Spec, options: Options, exact: bool) -> dict[str, object]:
-    return {name: (exact, key) for name, key in table_keys(spec, asked_of(options), options.finished).items()}
+    return {name: (exact, key) for name, key in table_keys(spec, question_of(options), options.finished).items()}
 
 
-def table_keys(spec: Spec, asked: Asked, finished: bool) -> dict[str, object]:
+def table_keys(spec: Spec, question: Question, finished: bool) -> dict[str, object]:
     """Everything that the table of each Einsum depends on."""
-    ample = asked.ample(spec)
-    common = asked, meeting_memories(spec, asked.usage, ample), ample, asked.is_roomy(spec)
-    return {name: (name, common_key(spec, name, finished, asked.rates), common) for name in spec.info.einsums}
+    ample = question.ample(spec)
+    common = question, meeting_memories(spec, question.usage, ample), ample, question.is_roomy(spec)
+    return {name: (name, common_key(spec, name, finished, question.rates), common) for name in spec.info.einsums}

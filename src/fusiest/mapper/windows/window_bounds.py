@@ -24,9 +24,9 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import Mapping, Stats
 from fusiest.mapper.search import Search
-from fusiest.mapper.tables import asked_of, grouped, make_explorer, representatives
+from fusiest.mapper.tables import grouped, make_explorer, question_of, representatives
 from fusiest.mapper.windows.window_plans import WindowPlan, has_halos
-from fusiest.pmapping import Table, exchange_memories, has_even_tiles, least_costs, least_of_computing, roomy_memories
+from fusiest.pmapping import exchange_memories, has_even_tiles, least_costs, least_of_computing, roomy_memories
 from fusiest.spec import Affine, EinsumInfo, Spec, memory_names
 
 Relaxation = Callable[[Spec, Options], tuple[JoinProblem, list[KnownCosts]]]
@@ -219,7 +219,7 @@ class WindowBounds:
             ]
             most = on_chip or list(options[name].values())
             floors[name] = EinsumFloor(
-                least_costs(self.spec, name, asked_of(self.options))[0],
+                least_costs(self.spec, name, question_of(self.options))[0],
                 *least_of_computing(self.spec, name),
                 max((least.energy for least in most), default=0.0),
                 max((least.latency for least in most), default=0.0),
@@ -254,8 +254,7 @@ def relaxation(executor: concurrent.futures.Executor | None, seconds: float) -> 
     def relaxed(spec: Spec, options: Options) -> tuple[JoinProblem, list[KnownCosts]]:
         with interrupt.limited(time.perf_counter() + seconds, options.most_memory, rss_bytes):
             explorer = make_explorer(spec, options, executor, lambda step: None)
-            tables: dict[str, Table] = {}
-            explorer.explore(tables, replace(asked_of(options), unlimited=True))
+            tables = explorer.explore(replace(question_of(options), unlimited=True)).complete()
             problem = grouped(spec, options, explorer.named(tables))
             search = Search(problem, options, False, lambda step: None, Stats())
             proof = search.run()
@@ -287,8 +286,8 @@ def least_with_windows(spec: Spec, options: Options) -> list[KnownCosts]:
     """Costs that no mapping is below, known at once: each Einsum for itself, on arrays that any length fills."""
     if not _all_is_used(spec):
         return [KnownCosts(0.0, 0.0)]
-    firsts, asked = representatives(spec, options.finished).values(), replace(asked_of(options), imperfect=True)
-    leasts = [least_costs(spec, first, asked) for first in firsts]
+    firsts, question = representatives(spec, options.finished).values(), replace(question_of(options), imperfect=True)
+    leasts = [least_costs(spec, first, question) for first in firsts]
     return [KnownCosts(sum(energy for energy, _ in leasts), sum(latency for _, latency in leasts))]
 
 

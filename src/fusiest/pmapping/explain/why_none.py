@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fusiest.base.errors import FusiestError
 from fusiest.model import footprint
 from fusiest.pmapping.chains.tied_variables import can_spread
-from fusiest.pmapping.explore import Asked, explore_path
+from fusiest.pmapping.explore import explore_path
 from fusiest.pmapping.lattice.applies import constrained_variables
 from fusiest.pmapping.lattice.tile_problem import make_problem
 from fusiest.pmapping.nest.memory_sizes import sized_paths
 from fusiest.pmapping.nest.spatial import can_spread as can_spread_evenly
 from fusiest.pmapping.placements.placement import graph_of
+from fusiest.pmapping.question import Question
 from fusiest.pmapping.table import FusedLimits
 from fusiest.spec import Path, Spec
 
@@ -30,7 +31,7 @@ class NoMapping(FusiestError):
     exit_status = 3
 
 
-def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
+def why_none(spec: Spec, einsum: str, question: Question) -> NoMapping:
     """One line that names what to change."""
     start = f"Einsum {einsum} cannot be mapped: "
     paths = sized_paths(spec, einsum)
@@ -38,7 +39,7 @@ def why_none(spec: Spec, einsum: str, asked: Asked) -> NoMapping:
     if not enabled:
         names = ", ".join(path.compute.name for path in paths)
         return NoMapping(f"{start}no compute is enabled for it ({names})")
-    reasons = [_Diagnosis(spec, path, asked).reason() for path in enabled]
+    reasons = [_Diagnosis(spec, path, question).reason() for path in enabled]
     return NoMapping(start + "; ".join(f"on {p.compute.name}, {r}" for p, r in zip(enabled, reasons, strict=True)))
 
 
@@ -48,7 +49,7 @@ class _Diagnosis:
 
     spec: Spec
     path: Path
-    asked: Asked
+    question: Question
 
     def reason(self) -> str:
         path = self.path
@@ -80,7 +81,7 @@ class _Diagnosis:
 
     def _can_spread(self) -> bool:
         """Whether some Spatial loops meet the fanouts' constraints."""
-        if self.asked.imperfect:
+        if self.question.imperfect:
             return can_spread(self.path, imperfect=True)
         return can_spread_evenly(make_problem(self.path, *constrained_variables(self.spec, self.path)))
 
@@ -90,8 +91,8 @@ class _Diagnosis:
         for index, size in sizes.items():
             components[index] = dataclasses.replace(components[index], size=size)
         path = Path(self.path.einsum, tuple(components))
-        asked = dataclasses.replace(self.asked, limits=limits or self.asked.limits, cutoff=None, patience=math.inf)
-        return any(len(piece.rows) for piece in explore_path(self.spec, path, asked))
+        question = dataclasses.replace(self.question, limits=limits or self.question.limits)
+        return any(len(piece.rows) for piece in explore_path(self.spec, path, question))
 
     def _everything(self) -> float:
         """More bits than a memory could need: those of all tensors, and its size."""
@@ -104,7 +105,7 @@ class _Diagnosis:
         return 2 * sum([*bits, *finite]) + 1
 
     def _allowed(self) -> str:
-        limits = self.asked.limits
+        limits = self.question.limits
         return f"{limits.loops}" if limits.loops is not None else f"{limits.per_variable} per variable"
 
     def _least_need(self, index: int) -> str | None:

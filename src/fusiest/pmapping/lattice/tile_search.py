@@ -70,22 +70,22 @@ class GatedPower:
         return self.known[used]
 
 
-class TooHard(Exception):
+class RowLimitReached(Exception):
     """A search has more rows than its limit."""
 
 
 class Lattice:
-    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`. `patience`: most rows of all layers together."""
+    """One run of the search. `cutoff`, `beam`, `hasty`: see `Pruning`. `row_limit`: most rows of all layers together."""
 
     def __init__(
         self,
         space: LatticeSpace,
         cutoff: Cutoff | None = None,
         beam: int | None = None,
-        patience: float = math.inf,
+        row_limit: float = math.inf,
         hasty: bool = False,
     ) -> None:
-        self.space, self.nest, self.fanouts, self.patience = space, space.nest, space.fanouts, patience
+        self.space, self.nest, self.fanouts, self.row_limit = space, space.nest, space.fanouts, row_limit
         self.problem: Problem = space.nest.problem
         self.columns: Columns = make_columns(self.problem, space.rates)
         self.steps = Steps(self.problem, space.placements, space.lifted)
@@ -120,9 +120,9 @@ class Lattice:
         self._finish(states)
 
     def _count(self, layers: Iterable[Layer]) -> None:
-        self.patience -= sum(len(layer.shape) for layer in layers)
-        if self.patience < 0:
-            raise TooHard
+        self.row_limit -= sum(len(layer.shape) for layer in layers)
+        if self.row_limit < 0:
+            raise RowLimitReached
 
     def _add(self, layer: Layer) -> int:
         check()

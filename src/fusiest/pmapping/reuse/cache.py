@@ -5,7 +5,8 @@ from __future__ import annotations
 import weakref
 
 from fusiest.base.errors import SpecError, did_you_mean
-from fusiest.pmapping.explore import Asked, explore
+from fusiest.pmapping.explore import explore
+from fusiest.pmapping.question import Question
 from fusiest.pmapping.reuse.identical import common_key, renamed_table
 from fusiest.pmapping.table import FusedLimits, Table
 from fusiest.spec import Spec
@@ -38,5 +39,5 @@ def pmappings(
     table = tables.get(key)
     if table is None:
         limits = FusedLimits(max_fused_loops, max_fused_loops_per_variable)
-        table = tables[key] = explore(spec, einsum, Asked(limits, imperfect))
+        table = tables[key] = explore(spec, einsum, Question(limits, imperfect))
     return table if table.einsum == einsum else renamed_table(spec, table, einsum)

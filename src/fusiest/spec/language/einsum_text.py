@@ -97,7 +97,9 @@ def check_formula(formula: str, inputs: Iterable[str]) -> None:
     >>> check_formula("exp(A - B)", ["A", "B"])
     """
     if len(formula) > MAX_LENGTH or "[" in formula:
-        raise SpecError(f"'{shown(formula)}' is not a formula of tensors without indices, such as 'exp(A - B)'", formula)
+        raise SpecError(
+            f"'{shown(formula)}' is not a formula of tensors without indices, such as 'exp(A - B)'", formula
+        )
     side = _Side(_NAMES.sub(r"\1[]", formula), formula)
     side.expression(0)
     for access in side.accesses:

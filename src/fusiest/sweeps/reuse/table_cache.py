@@ -19,7 +19,7 @@ import numpy as np
 
 from fusiest.joining import make_charges, memory_sizes
 from fusiest.looptree import LoopTree
-from fusiest.mapper import KnownTurns, Options, Result, SizeFront, asked_of, from_front, open_tables
+from fusiest.mapper import KnownTurns, Options, Result, SizeFront, from_front, open_tables, question_of
 from fusiest.pmapping import (
     Floats,
     Table,
@@ -222,14 +222,14 @@ def table_key(spec: Spec, options: Options, form: RunForm, rates: frozenset[str]
     `rates`: components whose throughputs the tables leave open.
     """
     memories = _memories(spec, options)
-    roomy = asked_of(options).is_roomy(spec)  # then fused loops, which smaller memories need, have been left out
+    roomy = question_of(options).is_roomy(spec)  # then fused loops, which smaller memories need, have been left out
     if not memories or roomy or large_enough(spec) or meet_below_fanouts(spec):
         return None
     return ",".join([form.without(memories, rates), *memories, *sorted(rates)])
 
 
 def _memories(spec: Spec, options: Options) -> tuple[str, ...]:
-    question = asked_of(options)
+    question = question_of(options)
     return meeting_memories(spec, question.usage, question.ample(spec))
 
 

@@ -159,7 +159,7 @@ def _refused(error: FusiestError) -> Outcome:
 
 
 def _search(task: SearchTask) -> Outcome:
-    from fusiest.mapper import Prior, can_have_windows, result_json, run
+    from fusiest.mapper import Prior, can_have_windows, result_json, search_with
     from fusiest.sweeps.reuse.table_cache import Shelf, own_shelf
     from fusiest.sweeps.store.store import packed
 
@@ -172,10 +172,10 @@ def _search(task: SearchTask) -> Outcome:
     if result is None:
         front = shelf.front(task.spec, task.options, task.watch) if not windows else None
         try:
-            tables = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
+            known = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
             turns = shelf.turn_tables(task.spec, task.options, task.rates) if windows else None
-            result = run(task.spec, task.options, prior=Prior(tables, start, True, front, turns))
+            result, tables, _ = search_with(task.spec, task.options, prior=Prior(known, start, True, front, turns))
         except (MemoryError, OutOfMemory):
             if not shared:
                 raise
