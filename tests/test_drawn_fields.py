@@ -31,6 +31,7 @@ COST_NOTHING = {
     "area_scale": "no part of energy or latency",
     "backing_storage_size_scale": "always 1",
     "expected_count": "checked, no more",
+    "formula": "what is computed: counted alike, whatever it is",
     "low": "checked, no more",
     "high": "checked, no more",
     "mapping": "what `evaluate` is given: a LoopTree, drawn beside the spec",
