@@ -140,8 +140,8 @@ def _group(branches: Sequence[EinsumBranch], common: Sequence[int], group: range
     above, below = [split[i][0] for i in group], {i: split[i][1] for i in group}
     subtrees = [_run(branches, common, run, depth, below) for run in runs]
     if len(subtrees) == 1:
-        return (*_merged(above), *subtrees[0])
-    return (*_merged(above), Sequential(nodes=tuple(Nested(nodes=subtree) for subtree in subtrees)))
+        return (*merged(above), *subtrees[0])
+    return (*merged(above), Sequential(nodes=tuple(Nested(nodes=subtree) for subtree in subtrees)))
 
 
 def _tolls_below(holders: tuple[Node, ...], cut: int) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -219,10 +219,10 @@ def _run(
     names = {branches[i].einsum: str(loop.rank_variable) for i, loop in zip(run, loops, strict=True)}
     variable = loops[0].rank_variable if len(set(names.values())) == 1 else FrozenDict(names)
     loop = replace(loops[0], rank_variable=variable)
-    return (*_merged([holders[i] for i in run]), loop, *_group(branches, common, run, depth + 1))
+    return (*merged([holders[i] for i in run]), loop, *_group(branches, common, run, depth + 1))
 
 
-def _merged(sequences: Sequence[tuple[Node, ...]]) -> list[Node]:
+def merged(sequences: Sequence[tuple[Node, ...]]) -> list[Node]:
     """All nodes, each once, in an order that every sequence agrees with."""
     remaining = [list(sequence) for sequence in sequences]
     merged: list[Node] = []
