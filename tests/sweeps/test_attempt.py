@@ -29,7 +29,7 @@ def test_mistakes_of_ours_are_told_from_bad_designs(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(fusiest.mapper, "run", fails)
+    monkeypatch.setattr(fusiest.mapper, "search_with", fails)
     outcome = attempt(SearchTask(load("simple", "matmuls", N_EINSUMS=1), Options()))
     assert (outcome.status, outcome.reason) == (status, reason)
 
