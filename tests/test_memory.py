@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 import fusiest
 from fusiest.base.errors import OutOfMemory
 from fusiest.joining import Coarse, JoinPass
-from fusiest.mapper import search, tables
+from fusiest.mapper import search, workforce
+from fusiest.mapper.workforce import Workforce
+from fusiest.pmapping.explore import EinsumSearch
 from tests.command_line import run
 
 DEFINES = {"N_EINSUMS": 3, "M": 32, "KN": 16, "GlobalBufferSize": 4096, "MainMemoryEnergy": 20e-12}
@@ -24,7 +27,7 @@ def fails(*_: object, **__: object) -> None:
 
 
 def test_nothing_known_yet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(tables, "explore", fails)
+    monkeypatch.setattr(EinsumSearch, "table", fails)
     status, out, err = run(capsys, *TWO, "--quiet", "--jobs", "1")
     assert (status, out, err.count("\n")) == (4, "", 1)
     assert err.startswith("out of memory before a mapping was known; ")
@@ -68,17 +71,22 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
 
     monkeypatch.setattr(search.Search, "_bound_stretches", fails_at_once)
     look = search.Search.look
-    monkeypatch.setattr(search.Search, "look", lambda self: look(self) and False)
+    monkeypatch.setattr(search.Search, "look", lambda self, **how: look(self, **how) and False)
     monkeypatch.setattr(search.Search, "_gap", lambda self: 1e-12)
     result = fusiest.map(fusiest.load("simple", "matmuls", defines=DEFINES), objective, jobs=1)
     assert (result.optimal, result.gap, result.proof) == (True, 0.0, words)
     assert result.stopped == ("memory" if objective == "latency" else None)
 
 
+class AskedHere(NamedTuple):
+    einsum: str
+
+
 def test_what_a_worker_has_no_memory_for_is_explored_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
-    monkeypatch.setattr(tables.workers, "make_pool", lambda count, work: _SameProcess())
-    found = dict(tables._explore(lambda name: name.lower(), ["A", "B", "C"], 2, None))
+    monkeypatch.setattr(workforce, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    monkeypatch.setattr(workforce.workers, "make_pool", lambda count, work: _SameProcess())
+    with Workforce[Any, str](lambda task: task.einsum.lower(), 2) as force:
+        found = {task.einsum: answer for task, answer in force.each([AskedHere(name) for name in "ABC"])}
     assert found["B"] == "b"
     assert found.keys() == {"A", "B", "C"}
 
@@ -89,14 +97,14 @@ class _SameProcess:
     _processes: dict[int, object] = {}  # noqa: RUF012
     _executor_manager_thread = _result_queue = None
 
-    def submit(self, explore: object, name: str) -> object:
+    def submit(self, work: object, task: AskedHere) -> object:
         from concurrent.futures import Future
 
-        future: Future[int] = Future()
-        if name == "B":
+        future: Future[str] = Future()
+        if task.einsum == "B":
             future.set_exception(MemoryError())
         else:
-            future.set_result(1)
+            future.set_result("in a process")
         return future
 
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:

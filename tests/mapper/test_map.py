@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import json
 import os
 import signal
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import fusiest
-from fusiest.mapper import mapper, tables
+from fusiest.mapper import mapper, tables, workforce
 from fusiest.mapper.mapper import count_down_sets
+from fusiest.mapper.workforce import Workforce
 from fusiest.pmapping.explain import why_none
 from fusiest.spec.dumping import dump
 from fusiest.spec.reading.loading import load_texts
@@ -134,17 +137,22 @@ def test_too_few_fused_loops_are_a_reason() -> None:
         fusiest.map(forced(136), "energy", jobs=1, max_fused_loops=0)
 
 
-def killed_unless_here(here: int, name: str) -> int:
-    if name == "B" and os.getpid() != here:
+class Asked(NamedTuple):
+    einsum: str
+
+
+def killed_unless_here(here: int, task: Asked) -> int:
+    if task.einsum == "B" and os.getpid() != here:
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
 
 
 def test_a_killed_worker_costs_only_its_own_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the system runs out of memory: what is missing is explored here."""
-    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
-    explore: Any = functools.partial(killed_unless_here, os.getpid())
-    found = dict(tables._explore(explore, ["A", "B", "C"], 2, None))
+    monkeypatch.setattr(workforce, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    work: Any = functools.partial(killed_unless_here, os.getpid())
+    with Workforce[Any, int](work, 2) as force:
+        found = {task.einsum: answer for task, answer in force.each([Asked(name) for name in "ABC"])}
     assert found.keys() == {"A", "B", "C"}
     assert found["B"] == os.getpid()
 
@@ -153,28 +161,28 @@ def test_the_hardest_einsums_go_to_processes_first(monkeypatch: pytest.MonkeyPat
     """They would keep one process at work when the others are done."""
     asked: list[list[str]] = []
 
-    def explored(explore: object, names: list[str], *others: object) -> tables.Tables:
-        asked.append(names)
+    def each(self: object, tasks: Sequence[tables.TableTask]) -> Iterator[tuple[tables.TableTask, tables.Answer]]:
+        asked.append([task.einsum for task in tasks])
         yield from ()
 
-    monkeypatch.setattr(tables, "_explore", explored)
+    monkeypatch.setattr(Workforce, "each", each)
     explorer = tables.make_explorer(fusiest.load("tpu_v4i", "gpt3_6.7B"), mapper.Options(), None, lambda step: None)
     explorer.explore(tables.question_of(mapper.Options()))
     assert {*asked[0][:2]} == {"QK", "AV"}
     assert asked[0][-1] == "I"
 
 
-def noted(folder: Path, name: str) -> None:
-    (folder / name).touch()
+def noted(folder: Path, task: Asked) -> None:
+    (folder / task.einsum).touch()
     time.sleep(0.05)
 
 
 def test_what_is_queued_is_not_explored_after_an_interruption(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tables, "_WORTH_A_PROCESS_SECONDS", -1.0)
-    explore: Any = functools.partial(noted, tmp_path)
-    exploring = tables._explore(explore, [f"A{i}" for i in range(300)], 2, None)
-    next(exploring)
-    exploring.close()
+    monkeypatch.setattr(workforce, "_WORTH_A_PROCESS_SECONDS", -1.0)
+    work: Any = functools.partial(noted, tmp_path)
+    with contextlib.suppress(KeyboardInterrupt), Workforce[Any, None](work, 2) as force:
+        next(force.each([Asked(f"A{i}") for i in range(300)]))
+        raise KeyboardInterrupt
     begun = len(list(tmp_path.iterdir()))
     time.sleep(1)
     assert len(list(tmp_path.iterdir())) < begun + 10

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fusiest.base.errors import SpecError
 from fusiest.pmapping import Cutoff, Effort, Question, Table, explore
 from fusiest.pmapping.lattice import fanout, pair_kernels
+from fusiest.pmapping.lattice.bound_kernels import Bar, ToBeat, beaten
 from fusiest.pmapping.lattice.fanout import halved
 from fusiest.pmapping.pareto import Floats
 from tests.mapper_strategies import MapperCase, mapper_cases
@@ -24,18 +25,21 @@ def test_boxes_leave_out_no_pair(seed: int) -> None:
     values = dice.uniform(-0.2, 1, (rows, 3)) ** 3
     matrix = dice.uniform(0, 1, (choices, 3, 4)) ** 2
     steps, numbers = dice.integers(-1, shapes // 2, (6, rows)), dice.integers(0, 3, (choices, 2)) + [0, 3]
-    togo = dice.uniform(0, 0.2, (3, shapes if seed % 2 else 1))
+    togo = dice.uniform(0, 0.2, (3, shapes if seed % 2 else 1)).astype(np.float32)
     scale, known = np.array([0.1, 2.0]), np.array([[0.5, 1.2], [0.8, 0.7]])
     row_tree, choice_tree = halved(values, values), halved(matrix[:, 0], matrix.reshape(choices, -1))
-    bar = pair_kernels.Bar(togo, scale, known)
-    found = pair_kernels.hopeful(row_tree, choice_tree, values, matrix, (steps, numbers), bar, togo.min(axis=1))
+    bar = Bar(
+        np.ascontiguousarray(togo.T),
+        ToBeat(np.ones(len(togo) - 1, np.bool_), scale, known, np.empty((0, 3)), np.ones(1)),
+    )
+    found = pair_kernels.hopeful(row_tree, choice_tree, values, matrix, (steps, numbers), bar, bar.togo.min(axis=0))
     expected = set()
     for row in range(rows):
         for choice in range(choices):
             parts = steps[numbers[choice], row]
             shape = int(parts.sum())
             to_come = togo[:, shape if seed % 2 else 0]
-            if (parts >= 0).all() and not pair_kernels.beaten(values[row] @ matrix[choice], to_come, scale, known):
+            if (parts >= 0).all() and not beaten(values[row] @ matrix[choice], to_come, bar.goal):
                 expected.add((row, choice, shape))
     assert {tuple(pair) for pair in found.tolist()} == expected
     assert len(found) == len(expected)

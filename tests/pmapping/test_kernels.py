@@ -10,6 +10,7 @@ import fusiest
 from fusiest.pmapping import Cutoff, Effort, Question, explore
 from fusiest.pmapping.compile_ahead import cross_little
 from fusiest.pmapping.lattice import kernels, pair_kernels
+from fusiest.pmapping.lattice.bound_kernels import NOTHING_ACROSS, Bar, ToBeat
 from fusiest.pmapping.pareto import Floats, Ints
 
 
@@ -53,8 +54,9 @@ def test_crossing_keeps_more_rows_than_there_was_room_for() -> None:
     matrix = np.array([[[1.0, 0.0], [0.0, 2.0]]])
     one, none = np.zeros(1, np.int64), np.empty((0, 2))
     pairs = pair_kernels.Pairs(one, np.array([0, 1]), one, one, np.array([0, count]))
-    bar = pair_kernels.Bar(np.zeros((1, 1)), np.ones(2), none)
-    lengths, origin, choice, out = pair_kernels.cross(pairs, inputs, matrix, bar)
+    goal = ToBeat(np.ones(0, np.bool_), np.ones(2), none, np.empty((0, 3)), np.ones(1))
+    bar = Bar(np.zeros((1, 1), np.float32), goal)
+    lengths, origin, choice, out = pair_kernels.cross(pairs, inputs, matrix, bar, NOTHING_ACROSS)
     assert lengths.tolist() == [count]
     assert sorted(origin.tolist()) == list(range(count))
     assert (choice == 0).all()

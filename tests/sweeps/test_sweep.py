@@ -288,7 +288,7 @@ def test_smaller_sizes_take_the_tables_of_larger_ones() -> None:
     second = shelf.tables(specs[1], options)
     assert len(second) == len(first) > 0
     assert 0 < sum(map(len, second.values())) < sum(map(len, first.values()))
-    with mock.patch("fusiest.mapper.tables.explore", side_effect=AssertionError):
+    with mock.patch("fusiest.pmapping.explore.EinsumSearch.table", side_effect=AssertionError):
         shared = search(specs[1], options, prior=Prior(second, shared=True))
     assert shared.best().edp == pytest.approx(search(specs[1], options).best().edp, rel=1e-12)
     shelf.kept.clear()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import fusiest
-from fusiest.mapper import Options, run, tables
+from fusiest.mapper import Options, run
 from fusiest.mapper.windows import interleavings
 from fusiest.mapper.windows import window_plans as plans
-from fusiest.pmapping import Effort, Question, Table, TurnRows, TurnsAsked
+from fusiest.pmapping import Effort, Table, TurnRows, TurnsAsked
+from fusiest.pmapping.explore import EinsumSearch
 from fusiest.spec import Memory
 from fusiest.sweeps import Reuse, Store
 from fusiest.sweeps.file.sweepfile import make_sweep
@@ -101,14 +102,14 @@ def test_tables_below_windows_serve_all_bandwidths(tmp_path: Path, monkeypatch: 
 def test_tables_beside_runs_serve_all_bandwidths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where runs are joined with their neighbours, those of the neighbours are explored for the first of three bandwidths alone."""
     explored = Counter[object]()
-    explore = tables.explore
+    table = EinsumSearch.table
 
-    def counted(spec: fusiest.Spec, name: str, question: Question, effort: Effort) -> Table:
-        if question.usage and len(spec.info.einsums) == 2:  # a run of two Einsums is one, joined with the third
-            explored[tuple(spec.info.einsums), name, question.rates] += 1
-        return explore(spec, name, question, effort)
+    def counted(self: EinsumSearch, effort: Effort) -> Table:
+        if self.question.usage and len(self.spec.info.einsums) == 2:  # a run of two is one, joined with the third
+            explored[tuple(self.spec.info.einsums), self.einsum, self.question.rates] += 1
+        return table(self, effort)
 
-    monkeypatch.setattr(tables, "explore", counted)
+    monkeypatch.setattr(EinsumSearch, "table", counted)
     made = fields(tmp_path, parameters={"DRAM.read.throughput": [1, 2, 5], "Buf.size": [400]})
     (tmp_path / "pair.yaml").write_text(BLOCK)
     with Store(tmp_path / "runs") as store:

@@ -268,12 +268,14 @@ def _run(
         *(known for known in start if known.mapping is not None),
     ]
 
+    looked = bool(exploration.candidates) and exploration.stopped is None
+
     def search_of(problem: JoinProblem, deadline: float | None) -> Search:
-        return Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
+        return Search(problem, options, stats.orders == "all", say, stats, deadline, candidates, looked=looked)
 
     search, exploration = begun(explorer, clock, exploration, unfused, search_of)
-    proof = None
-    if exploration.stopped is None:
+    proof = exploration.proof
+    if exploration.stopped is None and proof is None:
         with interrupt.limited(None, options.most_memory, rss_bytes):
             proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
@@ -345,7 +347,7 @@ def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds:
     if orders == "all" and count_down_sets(explorer.spec, MOST_DOWN_SETS) > MOST_DOWN_SETS:
         orders = f"given (more than {MOST_DOWN_SETS:,} sets of finished Einsums)"
     sizes = {first: (len(table), table.explored, len(table.groups)) for first, table in tables.items()}
-    of_each = {name: sizes[first] for name, first in explorer.representative.items()}
+    of_each = {name: sizes.get(first, (0, 0, 0)) for name, first in explorer.representative.items()}
     return Stats(
         exploring_seconds=seconds,
         pmappings={name: size[0] for name, size in of_each.items()},

@@ -6,6 +6,8 @@ could be reached.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -58,10 +60,16 @@ _CLOSE_GAP = 0.05
 """Largest gap of known mappings that need no first pass for better ones."""
 _SHARES_OF_GAP = (1 / 4, 1 / 2, 9 / 16, 5 / 8, 3 / 4, 7 / 8)
 """Cutoffs of passes before the one with the incumbent's: shares of the gap above the bound."""
+_MOST_KEPT = 100_000
+"""Most partial mappings of a set of finished Einsums, before bounds on segments are worth their time."""
 _MOST_EVALUATED = 1_500
 """Most Einsums, over all mappings of a front, that are evaluated when time is up: they take less than a second."""
 _STOPS: dict[type, Stop] = {OutOfTime: "time limit", KeyboardInterrupt: "interrupt"}
 """What ended a search, by exception. MemoryError has subclasses."""
+
+
+class _TooManyRows(Exception):
+    """A pass keeps too many partial mappings."""
 
 
 class Proof(NamedTuple):
@@ -90,6 +98,8 @@ class Search:
     """Mappings found or given so far."""
     below: float | None = None
     """Cutoff of the running pass: it drops all that scores more."""
+    looked: bool = False
+    """Whether the mappings given are from a look at these pmappings, or more of them: there is no first pass then."""
 
     def __post_init__(self) -> None:
         objective = self.options.minimized
@@ -106,6 +116,7 @@ class Search:
             self.incumbents = self.incumbents.with_point(candidate.costs)
         self.all_orders = self.all_orders and self.problem.has_several_orders()
         self.bounds: Bounds = self.costs.bounds(self.problem)
+        self.most_kept = math.inf
         self.frontier: Level = first_level(self.problem)
 
     def run(self) -> Proof:
@@ -156,15 +167,36 @@ class Search:
     # --- passes -------------------------------------------------------------------------------------------------------
 
     def _passes(self) -> None:
-        if not self.look():
+        if self.looked and self.candidates:
+            self._reduce()
+            if self._join_directly():
+                return
+        elif self.look():
+            return
+        else:
             self.frontier = first_level(self.problem)
             self._reduce()
-            self._bound_stretches()
+        self._bound_stretches()
+        self._join_exactly()
+
+    def _join_directly(self) -> bool:
+        """Join exactly without bounds on segments, where that keeps few partial mappings. Returns whether it does."""
+        with contextlib.suppress(_TooManyRows):
+            self.most_kept = _MOST_KEPT
+            self._join_exactly()
+            return True
+        self.below, self.frontier = None, first_level(self.problem)
+        return False
+
+    def _join_exactly(self) -> None:
+        try:
             if not self._join_below():
                 self._join(self.problem, self._pass(all_orders=self.all_orders))
+        finally:
+            self.most_kept = math.inf
 
-    def look(self, first: Coarse | None = None) -> bool:
-        """Run coarse passes for good mappings, finer while they find none.
+    def look(self, first: Coarse | None = None, finer: bool = True) -> bool:
+        """Run coarse passes for good mappings, finer while they find none, if they may.
 
         Returns whether a pass was exact, and so final.
 
@@ -187,7 +219,7 @@ class Search:
             cut_nothing = self._join(self.problem, self._pass(coarse), begun)
             if len(self.candidates) > count or cut_nothing or has_known:
                 return cut_nothing and not self.all_orders
-            coarse = coarse.finer()
+            coarse = coarse.finer() if finer else None
         return False
 
     def _first_layers(self, coarse: Coarse) -> PassedLevels | None:
@@ -267,6 +299,8 @@ class Search:
         step = FunnelStep(finished, level.compatible, level.pairs, len(level), level.groups())
         self.stats.funnel.append(step)
         self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
+        if step.kept > self.most_kept:
+            raise _TooManyRows
         words = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
         self._say(Step(phase, "; ".join(filter(None, (words, self.best_words()))), finished, total))
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
+import math
 import multiprocessing
-import time
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from fusiest.base import interrupt, workers
+from fusiest.base import interrupt
 from fusiest.base.frozen import FrozenDict
 from fusiest.base.interrupt import OutOfTime
 from fusiest.joining import JoinProblem, Switches, join_problem
@@ -20,30 +19,30 @@ from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import Stop
+from fusiest.mapper.workforce import Workforce
 from fusiest.pmapping import (
     EXACT,
     Cutoff,
+    Deepened,
     Effort,
+    EinsumSearch,
     FusedLimits,
     Question,
     RowLimitReached,
+    Rules,
+    Sum,
     Table,
     common_key,
-    explore,
+    deepened,
     renamed_table,
     weight,
     why_none,
+    within,
 )
 from fusiest.spec import Spec
 
-_WORTH_A_PROCESS_SECONDS = 0.1
-"""Seconds of exploring here, the easiest Einsums first, before processes are started: starting them takes about as
-long."""
 _WORTH_A_PROCESS_EINSUMS = 8
 """Einsums per process for which a quick look starts processes, if time is limited."""
-
-Tables: TypeAlias = Generator[tuple[str, Table | None], None, None]
-"""Pairs of Einsum and table; None: the search for the Einsum had too many rows."""
 
 
 def explore_all(spec: Spec, options: Options, say: Progress, counted: bool = False) -> dict[str, Table]:
@@ -146,14 +145,18 @@ class Explorer:
         search has too many rows is left out.
         """
         cutoffs, tables = cutoffs or {}, dict(known)
-        work = _Exploring(self.spec, question, effort, cutoffs, self.options.most_memory / self.options.processes)
+        names = self.hardest_first(self.missing(tables))
+        tasks = [TableTask(name, question, replace(effort, cutoff=cutoffs.get(name, effort.cutoff))) for name in names]
         stopped: Stop
         try:
             with (
                 interrupt.limited(deadline, self.options.most_memory, rss_bytes),
-                contextlib.closing(self._tables(work, self.missing(tables), tables, deadline is not None)) as explored,
+                self.force(self._at_once(deadline, tasks)) as force,
+                contextlib.closing(force.each(tasks)) as explored,
             ):
-                for name, table in explored:
+                for task, table in explored:
+                    name = task.einsum
+                    assert table is None or isinstance(table, Table)
                     if table is None:
                         continue
                     if not len(table):
@@ -172,6 +175,11 @@ class Explorer:
             stopped = "interrupt"
         return Explored(tables, stopped)
 
+    def _at_once(self, deadline: float | None, tasks: Sequence[TableTask]) -> bool:
+        """Whether all tables come from processes, which can be ended within compiled code."""
+        many = len(tasks) > _WORTH_A_PROCESS_EINSUMS * self.options.processes
+        return deadline is not None or (self.options.time_limit is not None and many)
+
     def named(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The table of every Einsum."""
         named = {}
@@ -180,17 +188,14 @@ class Explorer:
             named[name] = tables[first] if first == name else renamed_table(self.spec, tables[first], name)
         return named
 
-    def _tables(self, work: _Exploring, names: list[str], tables: Mapping[str, Table], limited: bool) -> Tables:
-        """Tables as they are done. With a time limit all come from processes, which can be ended within compiled code."""
-        processes = self.options.processes
+    def force(self, at_once: bool = False) -> Workforce[LeastTask | TableTask, Answer]:
+        """Processes for tasks on this spec's Einsums."""
+        work = Searches(self.spec, self.options.most_memory / self.options.processes)
+        return Workforce(work, self.options.processes, self.executor, at_once)
 
-        def begin(name: str) -> None:
-            self.say(self.step(name, tables))
-
-        has_many = self.options.time_limit is not None and len(names) > _WORTH_A_PROCESS_EINSUMS * processes
-        at_once = limited or (has_many and processes > 1)
-        hardest_first = sorted(names, key=lambda name: -weight(self.spec, name))
-        return _explore(work, hardest_first, processes, self.executor, begin, at_once)
+    def hardest_first(self, names: Iterable[str]) -> list[str]:
+        """Einsums by the effort that they are likely to take."""
+        return sorted(names, key=lambda name: -weight(self.spec, name))
 
 
 def grouped(spec: Spec, options: Options, tables: Mapping[str, Table]) -> JoinProblem:
@@ -200,88 +205,65 @@ def grouped(spec: Spec, options: Options, tables: Mapping[str, Table]) -> JoinPr
 
 
 @dataclass(frozen=True)
-class _Exploring:
-    """The exploration of one Einsum, here or in a worker. None: its search has too many rows."""
+class TableTask:
+    """A question about an Einsum's pmappings."""
+
+    einsum: str
+    question: Question
+    effort: Effort = EXACT
+
+
+@dataclass(frozen=True)
+class LeastTask:
+    """A question about an Einsum's least weighted sums."""
+
+    einsum: str
+    question: Question
+    sums: tuple[Sum, ...]
+    latency: float = math.inf
+    """Pmappings must be faster."""
+
+
+Answer: TypeAlias = "Table | Deepened | None"
+"""What a task leads to. None: the search has too many rows."""
+
+
+@dataclass
+class Searches:
+    """The searches for Einsums' pmappings, here or in a process."""
 
     spec: Spec
-    question: Question
-    effort: Effort
-    cutoffs: Mapping[str, Cutoff]
     memory: float
-    """Bytes that a worker may use. A process that hands out work has its own limits."""
+    """Bytes that a process may use. A process that hands out work has its own limits."""
+    _known: dict[tuple[str, Question, Rules], EinsumSearch] = field(default_factory=dict)
 
-    def __call__(self, einsum: str) -> Table | None:
+    def __getstate__(self) -> tuple[Spec, float]:
+        return self.spec, self.memory
+
+    def __setstate__(self, state: tuple[Spec, float]) -> None:
+        self.spec, self.memory = state
+        self._known = {}
+
+    def __call__(self, task: LeastTask | TableTask) -> Answer:
         is_worker = multiprocessing.parent_process() is not None
-        effort = replace(self.effort, cutoff=self.cutoffs.get(einsum))
         try:
             with interrupt.limited(None, self.memory, rss_bytes) if is_worker else contextlib.nullcontext():
-                return explore(self.spec, einsum, self.question, effort)
+                return self._answer(task)
         except RowLimitReached:
             return None
 
-
-def _explore(
-    explore: Callable[[str], Table | None],
-    names: list[str],
-    processes: int,
-    executor: concurrent.futures.Executor | None,
-    begin: Callable[[str], None] = lambda name: None,
-    at_once: bool = False,
-) -> Tables:
-    """Explore here, the last Einsum first, as long as that is quicker than to start processes.
-
-    Then, or `at_once`, explore in processes, the first Einsum first.
-    """
-    if executor is not None:
-        yield from _submit(executor, explore, names)
-        return
-    start = time.perf_counter()
-    names = list(names)
-    while names:
-        worth = processes > 1 and len(names) > 1 and time.perf_counter() - start > _WORTH_A_PROCESS_SECONDS
-        if at_once or worth:
-            yield from _in_processes(workers.make_pool(min(processes, len(names)), explore), explore, names)
-            return
-        name = names.pop()
-        begin(name)
-        yield name, explore(name)
-
-
-def _in_processes(
-    pool: concurrent.futures.ProcessPoolExecutor, explore: Callable[[str], Table | None], names: list[str]
-) -> Tables:
-    """Explore in processes. If memory runs out, or a worker is killed, the missing Einsums are explored here.
-
-    An interrupt ends all.
-    """
-    missing = dict.fromkeys(names)
-    try:
-        with interrupt.deferred():  # workers are started here, and must not begin with an exception
-            futures: dict[concurrent.futures.Future[Table | None], str]
-            futures = {pool.submit(workers.work_on, name): name for name in names}
-        for name, future in workers.in_order_of_completion(futures):
-            table = future.result()
-            del missing[name]
-            yield name, table
-    except (BrokenProcessPool, MemoryError, OSError):
-        workers.end(pool)
-        for name in list(missing):
-            yield name, explore(name)
-            del missing[name]
-    finally:
-        if missing:  # futures are left alone: a pool whose workers are killed must find none that is cancelled
-            workers.end(pool)
-        else:
-            pool.shutdown()
-
-
-def _submit(executor: concurrent.futures.Executor, explore: Callable[[str], Table | None], names: list[str]) -> Tables:
-    """Explore on a given executor. If we are stopped, tasks that have not begun are cancelled."""
-    with interrupt.deferred():  # workers are started here, and must not begin with an exception
-        futures = {executor.submit(explore, name): name for name in names}
-    try:
-        for name, future in workers.in_order_of_completion(futures):
-            yield name, future.result()
-    finally:
-        for future in futures:
-            future.cancel()
+    def _answer(self, task: LeastTask | TableTask) -> Answer:
+        rules = EXACT.rules if isinstance(task, LeastTask) else task.effort.rules
+        key = task.einsum, task.question, rules
+        if key not in self._known:
+            self._known[key] = EinsumSearch(self.spec, *key)
+        search = self._known[key]
+        try:
+            if isinstance(task, LeastTask):
+                return deepened(search, task.sums, task.latency)
+            cutoff = task.effort.cutoff
+            if cutoff is not None and len(cutoff.lines) and not search.has_lattices:
+                return within(search.whole(), cutoff)
+            return search.table(task.effort)
+        finally:
+            search.forget()

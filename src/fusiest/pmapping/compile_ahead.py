@@ -6,6 +6,7 @@ import numpy as np
 
 from fusiest.base.compiled import compile_elsewhere
 from fusiest.pmapping.lattice import pair_kernels
+from fusiest.pmapping.lattice.bound_kernels import NOTHING_ACROSS, Bar, ToBeat
 
 
 def compile_ahead() -> None:
@@ -18,5 +19,8 @@ def cross_little() -> None:
     zero = np.zeros((1, 1), np.int64)
     shapes, start, below, choice = pair_kernels.pair(zero, zero, 1)
     pairs = pair_kernels.Pairs(shapes, start, below, choice, np.arange(2))
-    bar = pair_kernels.Bar(np.zeros((1, 1)), np.ones(2), np.zeros((0, 2)))
-    pair_kernels.cross(pairs, np.ones((1, 1)), np.ones((1, 1, 2)), bar)
+    bar = Bar(
+        np.zeros((1, 1), np.float32),
+        ToBeat(np.ones(0, np.bool_), np.ones(2), np.zeros((0, 2)), np.zeros((0, 3)), np.ones(1)),
+    )
+    pair_kernels.cross(pairs, np.ones((1, 1)), np.ones((1, 1, 2)), bar, NOTHING_ACROSS)

@@ -173,7 +173,7 @@ class Rows:
 
 @dataclass
 class Table:
-    """All Pareto-optimal pmappings of one Einsum."""
+    """All Pareto-optimal pmappings of one Einsum that beat a cutoff, if there is one."""
 
     einsum: str
     memories: tuple[str, ...]
@@ -182,6 +182,8 @@ class Table:
     explored: int = 0
     candidates: dict[Compatibility, Ints] = field(default_factory=dict)
     """Per row, the number of pmappings in its group before pruning; empty unless asked for."""
+    is_whole: bool = True
+    """Whether no cutoff has left out any."""
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.groups.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fusiest.base.errors import FusiestError
 from fusiest.model import footprint
 from fusiest.pmapping.chains.tied_variables import can_spread
-from fusiest.pmapping.explore import explore_path
+from fusiest.pmapping.explore import PathSearch
 from fusiest.pmapping.lattice.applies import constrained_variables
 from fusiest.pmapping.lattice.tile_problem import make_problem
 from fusiest.pmapping.nest.memory_sizes import sized_paths
@@ -92,7 +92,7 @@ class _Diagnosis:
             components[index] = dataclasses.replace(components[index], size=size)
         path = Path(self.path.einsum, tuple(components))
         question = dataclasses.replace(self.question, limits=limits or self.question.limits)
-        return any(len(piece.rows) for piece in explore_path(self.spec, path, question))
+        return any(len(piece.rows) for piece in PathSearch(self.spec, path, question).pieces())
 
     def _everything(self) -> float:
         """More bits than a memory could need: those of all tensors, and its size."""

@@ -155,6 +155,9 @@ class FusedPart:
             rows = rows._replace(criteria=np.column_stack([rows.criteria, open_costs(self.search, amounts, watts)]))
         if layout.met is not None:
             rows = rows.take(np.flatnonzero(layout.met[rows.tiles]))
+        good = self.search.pruning.final(rows.criteria[:, 0], rows.criteria[:, 1])
+        if good is not None:
+            rows = rows.take(np.flatnonzero(good))
         return rows if len(rows.row) else None
 
     @cached_property

@@ -36,6 +36,9 @@ def searched(search: Lattice, memories: tuple[int, ...], limits: FusedLimits, co
         compatibility, rows = _unfused(search, key, layer, memories)
         lifted = key.on_top & search.space.lifted
         ancestry = Ancestry(key.on_top - lifted, tuple((holder, frozenset()) for holder in sorted(lifted)))
+        good = search.pruning.final(rows.energy, rows.latency)
+        if good is not None:
+            rows = rows.take(np.flatnonzero(good))
         yield TablePiece(compatibility, rows, [SearchOrigin(trace, layer, ancestry)], len(rows))
     for gathered, rows, ends in taken:
         rows.row[:] = numbers[rows.row]

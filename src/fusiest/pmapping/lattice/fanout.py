@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from fusiest.pmapping.lattice import pair_kernels
+from fusiest.pmapping.lattice.bound_kernels import NOTHING_ACROSS, Across, Bar, ToBeat
 from fusiest.pmapping.lattice.layers import Layer
-from fusiest.pmapping.lattice.move_costs import BUSY, finish
-from fusiest.pmapping.lattice.pair_kernels import Bar, Halves, Pairs
-from fusiest.pmapping.lattice.remaining import Cutoff, Outlook, Prospect
+from fusiest.pmapping.lattice.move_costs import BUSY
+from fusiest.pmapping.lattice.pair_kernels import Halves, Pairs
+from fusiest.pmapping.lattice.remaining import Outlook
 from fusiest.pmapping.lattice.tile_problem import FIRST, TRAFFIC
 from fusiest.pmapping.nest.rules import HeldTensor, HolderSource
 from fusiest.pmapping.nest.spatial import Fanout
@@ -33,8 +35,6 @@ class Crossing:
     """Number of the layer."""
     layer: Layer
     fanout: Fanout
-    rows: Ints | None = None
-    """Numbers of the rows in the layer; None: all."""
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -57,72 +57,53 @@ class Crossing:
             end += len(factors)
         return np.ascontiguousarray(np.concatenate(steps)), np.ascontiguousarray(np.concatenate(numbers, axis=1))
 
-    def _hopeful(self, inputs: Floats, matrix: Floats, beaten: Beaten) -> Pairs:
+    def _hopeful(self, inputs: Floats, effects: Effects, beaten: Beaten) -> Pairs:
         """Pairs of a row and a choice that can beat the cutoff, in the same order.
-
-        `matrix`: lower bounds on how criteria change.
 
         A box of rows and one of choices, with the least of both, cost no more than any of their pairs: if the box is
         beaten, all pairs are.
         """
+        across, matrix = beaten.across, effects.matrix
+        if len(across.matrix):  # the first shape has most iterations left
+            matrix = matrix @ (across.factors[0][:, None] * across.matrix)[effects.outputs]
+        else:
+            matrix = np.ascontiguousarray(matrix[:, :, : self.outlook.columns.time + 1])
         features = np.column_stack([self.fanout.units, self.fanout.shared, self.fanout.apart])
         rows, choices = halved(inputs, inputs), halved(features, matrix.reshape(len(matrix), -1))
-        bar = Bar(np.ascontiguousarray(beaten.togo), beaten.scale, beaten.known)
-        least = np.where(np.isfinite(bar.togo), bar.togo, np.inf).min(axis=1)
+        bar = beaten.bar
+        least = bar.togo.min(axis=0)
         hopeful = pair_kernels.hopeful(rows, choices, inputs, matrix, self._steps(self.layer.shape), bar, least)
         hopeful = hopeful[np.lexsort((hopeful[:, 0], hopeful[:, 1], hopeful[:, 2]))]
         shapes, start = np.unique(hopeful[:, 2], return_index=True)
         below, choice = np.ascontiguousarray(hopeful[:, 0]), np.ascontiguousarray(hopeful[:, 1])
         return Pairs(shapes, np.append(start, len(hopeful)).astype(np.int64), below, choice, np.arange(len(inputs) + 1))
 
-    def take(self, rows: Ints, choices: Ints) -> Crossing:
-        """Restrict it to some rows and choices."""
-        if len(rows) == len(self.layer.shape) and len(choices) == len(self.fanout):
-            return self
-        return Crossing(self.outlook, self.number, self.layer.take(rows), self.fanout.take(choices), rows)
-
-    def promising(self, cutoff: Cutoff, prospect: Prospect) -> tuple[Ints, Ints]:
-        """Rows that can beat the cutoff with some choice, and choices that can do so with some row."""
-        outlook, columns = self.outlook, self.outlook.columns
-        rows = np.flatnonzero(cutoff.keeps(*outlook.bounds(self.layer.shape, self.layer.criteria, prospect)))
-        if not len(rows):
-            return rows, rows
-        ideal = self.layer.criteria[rows].min(axis=0)
-        least = np.zeros((len(self.fanout), columns.count))
-        least[:, : columns.time + 1] = ideal @ outlook.least_matrix(self.fanout, prospect)
-        energy, latency = finish(outlook.problem, columns, least + outlook.least(prospect), prospect.watts)
-        return rows, np.flatnonzero(cutoff.keeps(energy, latency))
-
-    def layer_above(
-        self, sources: Mapping[int, HolderSource], beaten: Beaten | None, relaxed: Beaten | None = None
-    ) -> Layer:
+    def layer_above(self, sources: Mapping[int, HolderSource], beaten: Beaten | None) -> Layer:
         """The rows above the fanout, Pareto-pruned. `sources`: where carried traffic goes."""
         columns = self.outlook.columns
         inputs = np.flatnonzero(self.layer.criteria.any(axis=0))
         below = np.ascontiguousarray(self.layer.criteria[:, inputs])
-        matrix = _matrix(self.outlook, self.fanout, sources)[:, inputs]
-        paid = np.arange(columns.count) <= columns.time
-        outputs = np.flatnonzero(paid | matrix.any(axis=(0, 1)))
-        bound = beaten or relaxed
-        if bound is None or len(self.layer.shape) * len(self.fanout) <= _FEW_PAIRS:
+        outputs, matrix = _effects(self.outlook, self.fanout, sources, inputs)
+        goal = ToBeat(np.ones(len(columns.busy), np.bool_), np.ones(2), np.empty((0, 2)), np.empty((0, 3)), np.ones(1))
+        bar, across = Bar(np.zeros((1, 1), np.float32), goal), NOTHING_ACROSS
+        if beaten is None or len(self.layer.shape) * len(self.fanout) <= _FEW_PAIRS:
             pairs = self.pairs
         else:
-            least = matrix if bound.matrix is None else bound.matrix(self.fanout)[:, inputs]
-            pairs = self._hopeful(below, np.ascontiguousarray(least[:, :, : columns.time + 1]), bound)
-        bar = Bar(np.zeros((columns.time, len(pairs.shapes))), np.ones(2), np.empty((0, 2)))
+            pairs = self._hopeful(below, Effects(outputs, matrix), beaten)
         if beaten is not None:
-            # in the order of the arrays above: the kernel would be compiled once more for another
-            bar = Bar(np.ascontiguousarray(beaten.togo[:, pairs.shapes]), beaten.scale, beaten.known)
-        lengths, rows, choice, values = pair_kernels.cross(
-            pairs, below, np.ascontiguousarray(matrix[:, :, outputs]), bar
-        )
+            bar, across = beaten
+            if len(across.matrix):
+                matrix_of, factors, floors = across
+                across = Across(
+                    np.ascontiguousarray(matrix_of[outputs]), np.ascontiguousarray(factors[:, outputs]), floors[outputs]
+                )
+        lengths, rows, choice, values = pair_kernels.cross(pairs, below, matrix, bar, across)
         criteria = np.zeros((len(rows), columns.count))
         criteria[:, outputs] = values
         shape, source = np.repeat(pairs.shapes, lengths), np.full(len(rows), self.number)
         tolls = tuple(HeldTensor(toll, t) for t, holder_source in sources.items() for toll in holder_source.tolls)
-        origin = rows if self.rows is None else self.rows[rows]
         at = HeldTensor(self.fanout.level, -1)
-        return Layer("cross", at, shape, criteria, source, origin, self.fanout.numbers[choice], tolls)
+        return Layer("cross", at, shape, criteria, source, rows, self.fanout.numbers[choice], tolls)
 
 
 def multiples(divisors: Ints, factor: int) -> Ints:
@@ -137,19 +118,12 @@ def multiples(divisors: Ints, factor: int) -> Ints:
     return result
 
 
-@dataclass(frozen=True)
-class Beaten:
+class Beaten(NamedTuple):
     """Costs that rows must beat, else they are left out at once."""
 
-    togo: Floats
-    """Cost-to-go, as in `Prospect`."""
-    scale: Floats
-    """Watts of leakage, number of instances."""
-    known: Floats
-    """Energies and latencies of known pmappings."""
-    matrix: Callable[[Fanout], Floats] | None = None
-    """Lower bounds on how criteria change, per choice, once all fanouts are passed; `togo` is then the same for all
-    shapes. None: criteria change as they do at this fanout."""
+    bar: Bar
+    across: Across
+    """How criteria turn into those above all further fanouts."""
 
 
 def halved(features: Floats, values: Floats) -> Halves:
@@ -172,28 +146,49 @@ def halved(features: Floats, values: Floats) -> Halves:
     return Halves(starts, order, boxes)
 
 
-def _matrix(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource]) -> Floats:
-    """How criteria change with each choice: choices × criteria below × criteria above the fanout."""
+class Effects(NamedTuple):
+    """How criteria change with each choice of Spatial loops."""
+
+    outputs: Ints
+    """The criteria above the fanout that may not be zero: energy, busy times, time, others."""
+    matrix: Floats
+    """Choices × criteria below × these criteria above."""
+
+
+def _effects(outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource], inputs: Ints) -> Effects:
+    """How some criteria below a fanout change. `sources`: where carried traffic goes."""
+    columns = outlook.columns
+    entries = [(i, *entry) for i, k in enumerate(inputs.tolist()) for entry in _effects_of(outlook, fanout, sources, k)]
+    others = {target for _, target, _ in entries if target > columns.time}
+    outputs = np.array([*range(columns.time + 1), *sorted(others)], np.int64)
+    matrix = np.zeros((len(fanout), len(inputs), len(outputs)))
+    for i, target, factor in entries:
+        matrix[:, i, np.searchsorted(outputs, target)] += factor
+    return Effects(outputs, matrix)
+
+
+def _effects_of(
+    outlook: Outlook, fanout: Fanout, sources: Mapping[int, HolderSource], criterion: int
+) -> Iterator[tuple[int, Floats]]:
+    """The criteria above a fanout that one below adds to, and its factor in each, per choice."""
     columns, units = outlook.columns, fanout.units
     output = next(i for i, t in enumerate(outlook.problem.tensors) if t.output)
     apart = fanout.apart[:, output]
-    scale = np.ones((len(fanout), columns.count))
-    scale[:, columns.time] /= units
-    scale[:, columns.credit] = apart
-    for i, busy in enumerate(columns.busy):
-        if busy.component >= fanout.level:
-            scale[:, BUSY + i] /= units
-            scale[:, columns.credit + 1 + i] = apart / units
-    scale[:, columns.traffic : columns.first + 1] = 0
-    matrix = scale[:, :, None] * np.eye(columns.count)
-    for t, source in sources.items():
-        shared = 1 / fanout.shared[:, t]
-        weights = outlook.weights(t, True, source)
-        matrix[:, columns.traffic + t] = shared[:, None] * weights[TRAFFIC]
-        if t == output:
-            matrix[:, columns.first] = (apart * shared)[:, None] * -weights[FIRST]
-    if fanout.level == min(outlook.fanouts):  # the last fanout: first passes are known
-        for target, column in enumerate(range(columns.credit, columns.traffic)):
-            matrix[:, column] = 0
-            matrix[:, column, target] = scale[:, column]
-    return matrix
+    if BUSY <= criterion < columns.time:
+        yield criterion, 1 / units if columns.busy[criterion - BUSY].component >= fanout.level else np.ones(len(units))
+    elif criterion == columns.time:
+        yield criterion, 1 / units
+    elif columns.carried and columns.credit <= criterion < columns.traffic:
+        saved = criterion - columns.credit
+        inside = saved and columns.busy[saved - BUSY].component >= fanout.level
+        is_last = fanout.level == min(outlook.fanouts)  # the last fanout: first passes are known
+        yield saved if is_last else criterion, apart / units if inside else apart
+    elif columns.carried and columns.traffic <= criterion <= columns.first:
+        t = output if criterion == columns.first else criterion - columns.traffic
+        if t in sources:
+            weights, shared = outlook.weights(t, True, sources[t]), 1 / fanout.shared[:, t]
+            of_value = -weights[FIRST] if criterion == columns.first else weights[TRAFFIC]
+            factor = apart * shared if criterion == columns.first else shared
+            yield from ((target, factor * of_value[target]) for target in np.flatnonzero(of_value).tolist())
+    else:
+        yield criterion, np.ones(len(units))

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fusiest.base.compiled import compiled
+from fusiest.pmapping.lattice.bound_kernels import beaten, bounded
 
 if TYPE_CHECKING:
-    from fusiest.pmapping.pareto import Ints
+    import numpy.typing as npt
+
+    from fusiest.pmapping.pareto import Floats, Ints
 
 SLACK = 1e-12
 SMALL_GROUP = 8
@@ -29,6 +32,37 @@ class Digit(NamedTuple):
     before_start: Ints
     before: Ints
     """Digits that are smaller by one prime: from before_start[digit] to before_start[digit + 1]."""
+
+
+STAYS, MAY_GROW, GROWS, ENDS = 0, 1, 2, 3
+"""What variables do: one stays, may grow or not, grows, becomes whole."""
+
+
+class Growing(NamedTuple):
+    """The variables that may grow, in the order in which they do."""
+
+    kinds: Ints
+    """What each variable does: one of the constants above."""
+    strides: Ints
+    radix: Ints
+    offsets: Ints
+    """Per variable, the entry of its first digit in `starts`."""
+    starts: Ints
+    """Per variable and digit, the beginning of the digits of its proper multiples in `multiples`."""
+    multiples: Ints
+
+
+class Placing(NamedTuple):
+    """A storage node to be placed."""
+
+    amounts: Floats
+    """Traffic, first pass and footprint of its tensor at each shape."""
+    weights: Floats
+    """Its cost per amount and criterion."""
+    limits: Floats
+    """Most that each criterion may be."""
+    allowed: npt.NDArray[np.bool_]
+    """Shapes at which it may stand."""
 
 
 @compiled()
@@ -259,3 +293,93 @@ def place(shape, space, rows, criteria, amounts, weights, limits):
             fits[used] = i
             used += 1
     return fits[:used], out[:used]
+
+
+@compiled()
+def place_few(rows, shapes, criteria, growing, placing, lacks):
+    """Grow rows of a layer, and place a storage node above: every way that can still beat the cutoff.
+
+    The node's space is that of the tile below the variable that `GROWS`. Returns the rows, their new shapes and their
+    criteria.
+    """
+    before, after, goal, across = lacks
+    levels, columns = len(growing.strides), criteria.shape[1]
+    origin, reached = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    out, count = np.empty((1024, columns)), 0
+    at, end = np.zeros(levels + 1, np.int64), np.ones(levels + 1, np.int64)
+    shape_at, space_at = np.empty(levels + 1, np.int64), np.empty(levels + 1, np.int64)
+    now, then = np.empty(across.matrix.shape[1]), np.empty(across.matrix.shape[1])
+    for row in rows:
+        crossed = bounded(criteria[row], shapes[row], across, now)
+        if beaten(crossed, before[0, shapes[row]], goal):
+            continue
+        level = 0
+        shape_at[0] = space_at[0] = shapes[row]
+        _begin_growing(growing, 0, shapes[row], at, end)
+        while level >= 0:
+            if at[level] == end[level]:
+                level -= 1
+                continue
+            if level < levels:
+                step, grows = _next_shape(growing, level, shape_at[level], at)
+                shape = shape_at[level] + step
+                if not beaten(crossed, before[level + 1, shape], goal):
+                    space = space_at[level] + (0 if grows else step)
+                    level += 1
+                    shape_at[level], space_at[level] = shape, space
+                    _begin_growing(growing, level, shape, at, end)
+                continue
+            if count == len(origin):
+                origin, reached = np.append(origin, origin), np.append(reached, reached)
+                out = np.concatenate((out, out))
+            level -= 1
+            shape = shape_at[levels]
+            if not _place_one(criteria[row], placing, shape, space_at[levels], out[count]):
+                continue
+            if not beaten(bounded(out[count], shape, across, then), after[shape], goal):
+                origin[count], reached[count] = row, shape
+                count += 1
+    return origin[:count].copy(), reached[:count].copy(), out[:count].copy()
+
+
+@compiled()
+def _begin_growing(growing, level, shape, at, end):
+    """Set the entries of `multiples` that a variable of a shape is to go through; the one before them is its own digit."""
+    if level == len(growing.strides):
+        at[level], end[level] = 0, 1
+        return
+    digit = (shape // growing.strides[level]) % growing.radix[level]
+    first = growing.offsets[level] + digit
+    at[level], end[level] = growing.starts[first], growing.starts[first + 1]
+    kind, is_whole = growing.kinds[level], at[level] == end[level]
+    if kind == STAYS:
+        end[level] = at[level]
+    if kind in (STAYS, MAY_GROW) or (kind == ENDS and is_whole):
+        at[level] -= 1
+    elif kind == ENDS:
+        at[level] = end[level] - 1
+
+
+@compiled()
+def _next_shape(growing, level, shape, at):
+    """The step to the next shape, and whether the variable is the one that `GROWS`."""
+    entry, stride = at[level], growing.strides[level]
+    at[level] += 1
+    digit = (shape // stride) % growing.radix[level]
+    if entry < growing.starts[growing.offsets[level] + digit]:
+        return 0, False
+    return (growing.multiples[entry] - digit) * stride, growing.kinds[level] == GROWS
+
+
+@compiled()
+def _place_one(row, placing, shape, space, out):
+    """Add the node's cost to a row. Returns whether it is allowed and fits."""
+    amounts, weights, limits, allowed = placing
+    if not allowed[shape]:
+        return False
+    for c in range(len(row)):
+        out[c] = row[c] + amounts[2, space] * weights[2, c] + amounts[0, shape] * weights[0, c]
+        out[c] += amounts[1, shape] * weights[1, c]
+        if out[c] > limits[c]:
+            return False
+    return True

@@ -64,28 +64,36 @@ def union(layers: list[Layer]) -> Layer:
     return whole.take(pareto_rows(shape, criteria))
 
 
-def grow(p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset()) -> tuple[Ints, Ints]:
-    """Grow the tiles of these variables: rows of a layer per shape. Variables in `whole` must be complete afterwards."""
-    chain = sorted(growing - whole)
+def grow(
+    p: Problem, layer: Layer, growing: frozenset[int], whole: frozenset[int] = frozenset(), chosen: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Grow the tiles of these variables: rows of a layer per shape. Variables in `whole` must be complete afterwards.
+
+    `chosen`: the rows to grow. None: all.
+    """
+    chain, grown = sorted(growing - whole), layer.grown
+    if chosen is not None and len(chosen) < len(layer.shape):
+        grown = {}
     keys = [(growing & whole, whole - growing, tuple(chain[:i])) for i in range(len(chain) + 1)]
-    reached = max((i for i, key in enumerate(keys) if key in layer.grown), default=0)
-    if keys[reached] not in layer.grown:
-        layer.grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing)
-    start, rows = layer.grown[keys[reached]]
+    reached = max((i for i, key in enumerate(keys) if key in grown), default=0)
+    if keys[reached] not in grown:
+        rows = np.arange(len(layer.shape)) if chosen is None else chosen
+        grown[keys[0]] = _completed(p, layer, growing & whole, whole - growing, rows)
+    start, rows = grown[keys[reached]]
     for v, key in zip(chain[reached:], keys[reached + 1 :], strict=True):
         digit = kernels.Digit(p.strides[v], p.variables[v].radix, *p.variables[v].steps)
-        start, rows = layer.grown[key] = kernels.grow(p.shapes, digit, start, rows, layer.compared)
+        start, rows = grown[key] = kernels.grow(p.shapes, digit, start, rows, layer.compared)
     return start, rows
 
 
-def _completed(p: Problem, layer: Layer, growing: frozenset[int], already: frozenset[int]) -> tuple[Ints, Ints]:
+def _completed(
+    p: Problem, layer: Layer, growing: frozenset[int], already: frozenset[int], rows: Ints
+) -> tuple[Ints, Ints]:
     """Rows of a layer per shape that are complete in some variables already, after loops that complete others."""
-    if not growing and not already:
-        return layer.start(p.shapes), np.arange(len(layer.shape))
-    complete = np.ones(len(layer.shape), np.bool_)
+    complete = np.ones(len(rows), np.bool_)
     for v in already:
-        complete &= p.complete[v][layer.shape]
-    rows = np.flatnonzero(complete)
+        complete &= p.complete[v][layer.shape[rows]]
+    rows = rows[complete]
     shape = layer.shape[rows]
     for v in growing:
         shape = shape + (p.variables[v].radix - 1 - p.digits[v][shape]) * p.strides[v]

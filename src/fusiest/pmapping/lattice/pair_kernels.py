@@ -5,7 +5,6 @@ similar ones, again and again: node i of such a tree has the halves 2i and 2i + 
 """
 
 # mypy: allow-untyped-defs
-# ruff: noqa: SIM110  (a compiled loop is no generator)
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fusiest.base.compiled import compiled
+from fusiest.pmapping.lattice.bound_kernels import beaten, bounded
 from fusiest.pmapping.lattice.kernels import dominates
 
 if TYPE_CHECKING:
@@ -32,17 +32,6 @@ class Pairs(NamedTuple):
     choice: Ints
     first: Ints
     """Per shape below, its first row."""
-
-
-class Bar(NamedTuple):
-    """Costs that rows of a fanout must beat."""
-
-    togo: Floats
-    """Cost-to-go for energy and busy times, per shape above or in one column for all."""
-    scale: Floats
-    """Watts of leakage, number of instances."""
-    known: Floats
-    """Energies and latencies of known pmappings."""
 
 
 class Halves(NamedTuple):
@@ -102,17 +91,17 @@ def pair(steps, rows, shapes):
 
 
 @compiled()
-def cross(pairs, inputs, matrix, bar):
+def cross(pairs, inputs, matrix, bar, across):
     """Put Spatial loops above the current point, and keep for each shape above them the rows that no other dominates.
 
-    The criteria of a row then are inputs[row] @ matrix[choice]: energy, busy times, time, others. Rows that are beaten
-    by a known energy and latency are left out.
+    The criteria of a row then are inputs[row] @ matrix[choice]: energy, busy times, time, others. Rows that cannot beat
+    the cutoff are left out. across: how their criteria turn into those above all further fanouts.
 
     Returns the number of rows per shape above, and per row where it came from, the choice, the criteria.
     """
     out_start, below, choices, start = pairs.start, pairs.below, pairs.choice, pairs.first
-    togo, scale, known = bar
-    columns = matrix.shape[2]
+    columns, bars = matrix.shape[2], len(bar.goal.points) + len(bar.goal.lines)
+    then = np.empty(across.matrix.shape[1])
     counts = np.zeros(len(out_start) - 1, np.int64)
     capacity = 1024
     origin = np.empty(capacity, np.int64)
@@ -120,7 +109,7 @@ def cross(pairs, inputs, matrix, bar):
     out = np.empty((capacity, columns))
     base = 0
     for o in range(len(out_start) - 1):
-        size = 0
+        shape, size = pairs.shapes[o], 0
         for pair in range(out_start[o], out_start[o + 1]):
             j = choices[pair]
             for row in range(start[below[pair]], start[below[pair] + 1]):
@@ -133,7 +122,7 @@ def cross(pairs, inputs, matrix, bar):
                     for k in range(inputs.shape[1]):
                         value += inputs[row, k] * matrix[j, k, c]
                     out[new, c] = value
-                if len(known) and beaten(out[new], togo[:, o], scale, known):
+                if bars and beaten(bounded(out[new], shape, across, then), bar.togo[shape], bar.goal):
                     continue
                 dominated = False
                 for f in range(base, new):
@@ -174,21 +163,6 @@ def _twice(out, origin, choice):
 
 
 @compiled()
-def beaten(criteria, togo, scale, known):
-    """Whether a known pmapping is no worse than the least that a row can end with (proof 9)."""
-    last = len(togo)
-    latency = criteria[last]
-    for c in range(1, last):
-        latency = max(latency, criteria[c] + togo[c])
-    energy = (criteria[0] + togo[0] + scale[0] * latency) * scale[1]
-    latency *= scale[1]
-    for k in range(len(known)):
-        if energy >= known[k, 0] and latency >= known[k, 1]:
-            return True
-    return False
-
-
-@compiled()
 def _swap(out, origin, choice, a, b):
     for c in range(out.shape[1]):
         out[a, c], out[b, c] = out[b, c], out[a, c]
@@ -198,13 +172,13 @@ def _swap(out, origin, choice, a, b):
 
 @compiled()
 def hopeful(rows, choices, row_values, matrix, steps_and_numbers, bar, least):
-    """Find the pairs that are not beaten, in no order: rows, choices, and the shapes above.
+    """Find the pairs that can beat the cutoff, in no order: rows, choices, and the shapes above.
 
-    steps[numbers[choice, v], row]: see `pair`. least: cost-to-go, the least over all shapes.
+    steps[numbers[choice, v], row]: see `pair`. least: the least cost-to-go of all shapes.
     """
     row_starts, row_order, row_boxes = rows
     choice_starts, choice_order, choice_boxes = choices
-    (steps, step_numbers), (togo, scale, known) = steps_and_numbers, bar
+    (steps, step_numbers), shapes = steps_and_numbers, len(bar.togo)
     row_leaves, choice_leaves = len(row_starts) - 1, len(choice_starts) - 1
     outputs = matrix.shape[2]
     stack = np.empty((256, 2), np.int64)
@@ -215,7 +189,7 @@ def hopeful(rows, choices, row_values, matrix, steps_and_numbers, bar, least):
         depth -= 1
         a, b = stack[depth, 0], stack[depth, 1]
         _least_product(row_boxes[:, a], choice_boxes[:, b], values)
-        if beaten(values, least, scale, known):
+        if beaten(values, least, bar.goal):
             continue
         if a < row_leaves or b < choice_leaves:
             # the larger of both: its number is smaller by as many halvings
@@ -235,7 +209,7 @@ def hopeful(rows, choices, row_values, matrix, steps_and_numbers, bar, least):
                     values[c] = 0.0
                     for k in range(row_values.shape[1]):
                         values[c] += row_values[row, k] * matrix[choice, k, c]
-                if beaten(values, togo[:, shape if togo.shape[1] > 1 else 0], scale, known):
+                if beaten(values, bar.togo[shape if shapes > 1 else 0], bar.goal):
                     continue
                 if count == len(pairs):
                     pairs = np.concatenate((pairs, np.empty_like(pairs)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.pmapping.lattice.bound_kernels import Bar, Lacks, ToBeat, promising
 from fusiest.pmapping.lattice.cost_to_go import MOST_SHAPES, ToGo
 from fusiest.pmapping.lattice.fanout import Beaten
+from fusiest.pmapping.lattice.growth import Ahead
 from fusiest.pmapping.lattice.layers import Layer, union
 from fusiest.pmapping.lattice.move_costs import BUSY
 from fusiest.pmapping.lattice.remaining import Cutoff, Outlook, Prospect
@@ -28,6 +29,8 @@ class Pruning:
     """Costs of known pmappings, to be beaten."""
     beam: int | None
     """Rows to keep per state in a quick look, which is not exact. None: all."""
+    nearest: Floats = field(default_factory=lambda: np.empty(0))
+    """Receives the least excess over each line of the cutoff of all rows that it leaves out; then space for one row's."""
     hasty: bool = False
     """Whether a quick look follows only the most promising order of storage nodes."""
 
@@ -42,10 +45,35 @@ class Pruning:
         start = stretch.memories.start
         levels = tuple(level for level in self.outlook.levels if level <= start)
         prospect = Prospect(key.outers, start, levels, 0.0 if levels else self.watts(key.used), stretch, placed)
-        if not levels and self._looks_ahead and last is not None:
-            last_holder = last.holder if last.hoists else None
-            prospect = prospect._replace(togo=self.togo.within(stretch, key.outers, placed, last_holder, key.kept))
+        if self._looks_ahead:
+            if last is None:
+                togo = self.togo.fused(stretch, key.outers, placed)
+            else:
+                togo = self.togo.within(stretch, key.outers, placed, last.holder if last.hoists else None, key.kept)
+            prospect = prospect._replace(togo=togo)
         return self._promising(union(layers), prospect)
+
+    def ahead(
+        self,
+        stretch: Stretch,
+        key: Key,
+        place: Place,
+        holder: HeldTensor,
+        growing: frozenset[int],
+    ) -> Ahead | None:
+        """What rows lack before a node of a memory group is placed, and after. None: it is not known."""
+        levels = tuple(level for level in self.outlook.levels if level <= stretch.memories.start)
+        goal = self._goal(0.0 if levels else self.watts(key.used))
+        if goal is None or not self._looks_ahead or self.beam is not None:
+            return None
+        placed, variables = place.placed | {holder}, tuple(sorted(growing))
+        before = self.togo.before(self.togo.at(stretch, key.outers, place.placed, holder, key.kept), variables)
+        if stretch.is_backing(holder) and self.nest.is_shared(holder.tensor):
+            after = self.togo.fused(stretch, key.outers, placed)
+        else:
+            last = holder if self.nest.hoists(holder, stretch) else None
+            after = self.togo.within(stretch, key.outers, placed, last, key.kept)
+        return Ahead(variables, Lacks(before, after, goal, self.outlook.across(key.outers, levels)))
 
     def crossed(self, layers: list[Layer], level: int, key: Key) -> Layer:
         """Merge and prune the rows of these layers, above a fanout."""
@@ -54,34 +82,29 @@ class Pruning:
     def after_crossing(self, level: int, key: Key) -> Prospect:
         """The remaining nodes and fanouts for rows above a fanout."""
         levels = tuple(outer for outer in self.outlook.levels if outer < level)
-        if levels:
-            return Prospect(key.outers, level, levels, 0.0)
         togo = None
         if self._looks_ahead:
             last = key.last.holder if key.last is not None and key.last.hoists else None
-            togo = self.togo.after(key.outers, level, last, key.kept)
-        return Prospect(key.outers, level, (), self.watts(key.used), togo=togo)
+            togo = self.togo.after(key.outers, level, levels, last, key.kept)
+        return Prospect(key.outers, level, levels, 0.0 if levels else self.watts(key.used), togo=togo)
 
     def beaten(self, level: int, key: Key) -> Beaten | None:
         """Costs that rows above a fanout must beat. None if there are none."""
-        prospect = self.after_crossing(level, key)
-        if self.cutoff is None or prospect.togo is None or any(busy.counts for busy in self.outlook.columns.busy):
-            return None
-        return Beaten(prospect.togo, self._scale(prospect), self.cutoff.beaten())
+        return self._beaten(self.after_crossing(level, key))
 
-    def relaxed(self, prospect: Prospect) -> Beaten | None:
-        """Costs that rows must beat, given the least that criteria can be above all fanouts, for any shape."""
+    def _beaten(self, prospect: Prospect) -> Beaten | None:
+        goal = self._goal(prospect.watts)
+        if goal is None or prospect.togo is None:
+            return None
+        return Beaten(Bar(prospect.togo, goal), self.outlook.across(prospect.outers, prospect.levels))
+
+    def _goal(self, watts: float) -> ToBeat | None:
+        """Costs that rows must beat; None if there are none."""
         if self.cutoff is None:
             return None
-        least = self.outlook.least(prospect)[: self.outlook.columns.time, None].copy()
-        for column, busy in enumerate(self.outlook.columns.busy, start=BUSY):
-            if busy.counts:
-                least[column] = 0  # calls are no time
-        matrix = partial(self.outlook.least_matrix, prospect=prospect)
-        return Beaten(least, self._scale(prospect), self.cutoff.beaten(), matrix)
-
-    def _scale(self, prospect: Prospect) -> Floats:
-        return np.array([prospect.watts, self.outlook.problem.info.n_instances], np.float64)
+        scale = np.array([watts, self.outlook.problem.info.n_instances], np.float64)
+        is_time = np.array([not busy.counts for busy in self.outlook.columns.busy], np.bool_)
+        return ToBeat(is_time, scale, self.cutoff.beaten(), self.cutoff.lines, self.nearest)
 
     @property
     def _looks_ahead(self) -> bool:
@@ -92,6 +115,12 @@ class Pruning:
         """Drop rows that cannot beat the cutoff; in a quick look, all but the most promising rows."""
         if (self.cutoff is None and self.beam is None) or not len(layer.shape):
             return layer
+        if self.beam is None and (beaten := self._beaten(prospect)) is not None:
+            good = promising(layer.shape, layer.criteria, beaten.bar, beaten.across)
+            if not good.all():
+                layer = layer.take(np.flatnonzero(good))
+            if beaten.bar.goal.is_time.all():
+                return layer
         energy, latency = self.outlook.bounds(layer.shape, layer.criteria, prospect)
         keep = np.isfinite(energy)
         promise = float((energy[keep] * latency[keep]).min(initial=np.inf))
@@ -105,6 +134,18 @@ class Pruning:
         kept = layer if keep.all() else layer.take(np.flatnonzero(keep))
         kept.promise = promise
         return kept
+
+    def final(self, energy: Floats, latency: Floats) -> np.ndarray | None:
+        """Which complete pmappings beat the cutoff; None: all of them."""
+        if self.cutoff is None:
+            return None
+        good = self.cutoff.keeps(energy, latency)
+        if good.all():
+            return None
+        for k, (by_energy, by_latency, most) in enumerate(self.cutoff.lines):
+            totals = by_energy * energy[~good] + by_latency * latency[~good]
+            self.nearest[k] = min(self.nearest[k], totals.min() / most)
+        return good
 
     def going_on(self, reached: dict[Place, Layer]) -> dict[Place, Layer]:
         """The states to follow: all of them; in haste the most promising one."""

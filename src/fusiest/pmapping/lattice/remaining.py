@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fusiest.base.objective import CLOSE
-from fusiest.pmapping.lattice.move_costs import ENERGY, Columns, Costs, finish
-from fusiest.pmapping.lattice.tile_problem import FIRST, TRAFFIC, Problem
+from fusiest.pmapping.lattice.bound_kernels import NOTHING_ACROSS, Across, Singles
+from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, finish
+from fusiest.pmapping.lattice.tile_problem import FIRST, FOOTPRINT, TRAFFIC, Problem
 from fusiest.pmapping.nest.rules import BEYOND, HeldTensor, HolderSource, Stretch
 from fusiest.pmapping.nest.spatial import Fanout
 from fusiest.pmapping.pareto import Floats, Ints, pareto_rows
@@ -24,24 +25,36 @@ from fusiest.pmapping.placements.open_choices import Outers, Steps
 
 @dataclass(frozen=True)
 class Cutoff:
-    """Energy and latency of known pmappings: others must beat each of them in one of both."""
+    """Costs that pmappings must beat to matter."""
 
-    points: Floats
+    points: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    """Energies and latencies of known pmappings: others must beat each of them in one of both."""
+    lines: Floats = field(default_factory=lambda: np.empty((0, 3)))
+    """Weights of energy and of latency, and a weighted sum: pmappings must be below one of these lines, if there are
+    any."""
 
     def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
         """Which pmappings may matter, given their least costs."""
         keep = np.ones(len(energy), np.bool_)
         for e, seconds in self.beaten():
             keep &= (energy < e) | (latency < seconds)
+        if len(self.lines):
+            below = (by_energy * energy + by_latency * latency < most for by_energy, by_latency, most in self.lines)
+            keep &= np.logical_or.reduce(list(below))
         return keep
 
     def beaten(self) -> Floats:
         """Costs just below the known points: a pmapping must be below each of them in one of both."""
         return self.points * (1 - CLOSE)
 
+    def has_weights_of(self, other: Cutoff) -> bool:
+        """Whether costs-to-go for this cutoff are those for another one."""
+        same_lines = np.array_equal(self.lines[:, :2], other.lines[:, :2])
+        return same_lines and bool(len(self.points)) == bool(len(other.points))
+
     def with_points(self, energy: Floats, latency: Floats) -> Cutoff:
         points = np.concatenate([self.points, np.column_stack([energy, latency])])
-        return Cutoff(points[pareto_rows(np.zeros(len(points), np.int64), points)])
+        return replace(self, points=points[pareto_rows(np.zeros(len(points), np.int64), points)])
 
 
 class Prospect(NamedTuple):
@@ -58,7 +71,7 @@ class Prospect(NamedTuple):
     stretch: Stretch | None = None
     """The memory group in progress, if any."""
     placed: frozenset[HeldTensor] = frozenset()
-    togo: Floats | None = None
+    togo: Singles | None = None
     """Cost-to-go per shape: least energy and busy times of the remaining nodes. None if not computed."""
 
 
@@ -72,6 +85,7 @@ class Outlook:
     steps: Steps
     fanouts: Mapping[int, Fanout]
     _known: dict[object, Floats] = field(default_factory=dict)
+    _across: dict[object, Across] = field(default_factory=dict)
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
@@ -181,14 +195,8 @@ class Outlook:
 
     def bounds(self, shape: Ints, criteria: Floats, prospect: Prospect) -> tuple[Floats, Floats]:
         """The least energy and latency that rows can end with."""
-        if prospect.togo is None:
-            least = self.least_crossed(shape, criteria, prospect) + self.least(prospect)
-            return finish(self.problem, self.columns, least, prospect.watts)
-        togo = prospect.togo[:, shape].T
-        least = self.least_crossed(shape, criteria, prospect).copy()
-        least[:, : self.columns.time] += np.where(np.isfinite(togo), togo, 0)
-        energy, latency = finish(self.problem, self.columns, least, prospect.watts)
-        return np.where(np.isfinite(togo[:, ENERGY]), energy, np.inf), latency
+        least = self.least_crossed(shape, criteria, prospect) + self.least(prospect)
+        return finish(self.problem, self.columns, least, prospect.watts)
 
     def least_crossed(self, shape: Ints, criteria: Floats, prospect: Prospect) -> Floats:
         """The least that criteria can be above the fanouts: traffic shared, and work spread, as far as possible."""
@@ -205,32 +213,96 @@ class Outlook:
                 (p.variables[v].bound / p.extents[v][shape] for v in irrelevant), start=np.ones(len(shape))
             )
             if tensor.output:
-                apart = np.minimum(iterations, math.prod(f.apart[:, t].max(initial=1.0) for f in crossing))
+                apart = np.minimum(iterations, math.prod(f.most_apart[t] for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.credit] * apart
             price = self._price(prospect, t)
             if price:
-                shared = np.minimum(iterations, math.prod(f.shared[:, t].max(initial=1.0) for f in crossing))
+                shared = np.minimum(iterations, math.prod(f.most_shared[t] for f in crossing))
                 result[:, ENERGY] += criteria[:, columns.traffic + t] / shared * price
+        return result
+
+    def across(self, outers: Outers, levels: tuple[int, ...]) -> Across:
+        """How criteria below some fanouts turn into energy, busy times and time above them, at least.
+
+        Each criterion takes its own best way across: work is spread over all units, traffic shared as far as any choice
+        does and there are iterations left.
+        """
+        if not levels:
+            return NOTHING_ACROSS
+        key = outers, levels
+        if key not in self._across:
+            floors = np.full(self.columns.count, -np.inf)
+            floors[self.columns.traffic : self.columns.first] = self.problem.amounts[:, TRAFFIC].min(axis=1)
+            self._across[key] = Across(self._matrix(outers, levels), self._factors(levels), floors)
+        return self._across[key]
+
+    def _matrix(self, outers: Outers, levels: tuple[int, ...]) -> Floats:
+        columns = self.columns
+        matrix = np.zeros((columns.count, columns.time + 1))
+        matrix[ENERGY, ENERGY] = matrix[columns.credit, ENERGY] = 1
+        matrix[columns.time, columns.time] = 1 / self.most_units(levels)
+        for i, busy in enumerate(columns.busy):
+            inside = [level for level in levels if level <= busy.component]
+            matrix[BUSY + i, BUSY + i] = 1 / self.most_units(inside)
+            matrix[columns.credit + 1 + i, BUSY + i] = matrix[BUSY + i, BUSY + i]
+        for t in range(len(self.problem.tensors)):
+            sources = {self.steps.source(o, t, max(levels), 0) for o in outers}
+            matrix[columns.traffic + t] = np.min([self._fetched(t, source) for source in sources], axis=0)
+        return matrix
+
+    def _factors(self, levels: tuple[int, ...]) -> Floats:
+        """Per shape and criterion, the factor of first passes and of carried traffic."""
+        key = "factors", levels
+        if key not in self._known:
+            p, columns, fanouts = self.problem, self.columns, [self.fanouts[level] for level in levels]
+            factors = np.ones((p.shapes, columns.count))
+            for t, tensor in enumerate(p.tensors):
+                left = np.ones(p.shapes)
+                for v in set(range(len(p.variables))) - tensor.relevant:
+                    left *= p.variables[v].bound / p.extents[v]
+                shared = math.prod(f.most_shared[t] for f in fanouts)
+                factors[:, columns.traffic + t] = 1 / np.minimum(left, shared)
+                if tensor.output:
+                    apart = math.prod(f.most_apart[t] for f in fanouts)
+                    factors[:, columns.credit : columns.traffic] = np.minimum(left, apart)[:, None]
+            self._known[key] = factors
+        return self._known[key]
+
+    def node(
+        self, stretch: Stretch, outers: Outers, levels: tuple[int, ...], holder: HeldTensor
+    ) -> tuple[Floats, Floats]:
+        """Amounts of a node per shape, and energy and busy times for each, at least: traffic, first passes, carried traffic.
+
+        All first passes together are no more than all traffic.
+        """
+        columns, t = self.columns, holder.tensor
+        weights, amounts = self.holder_weights(stretch, holder)[:FOOTPRINT], self.problem.amounts[t, :FOOTPRINT]
+        prices, nothing = np.zeros((3, columns.time)), np.zeros((1, amounts.shape[1]))
+        if not levels:
+            prices[:FOOTPRINT] = weights[:, : columns.time]
+            return np.concatenate([amounts, nothing]), prices
+        matrix, factors, floors = self.across(outers, levels)
+        own, carried = slice(columns.traffic), columns.traffic + t
+        prices[:2] = (weights[:, own] @ matrix[own])[:, : columns.time]
+        prices[2] = weights[TRAFFIC, carried] * matrix[carried, : columns.time]
+        traffic, first = amounts
+        first = np.minimum(first * factors[:, columns.credit], traffic)
+        return np.stack([traffic, first, np.maximum(traffic * factors[:, carried], floors[carried])]), prices
+
+    def _fetched(self, tensor: int, source: HolderSource) -> Floats:
+        """The least that a value costs that is fetched, or drained: energy, busy times, no time of what is complete."""
+        columns, (traffic, first, _) = self.columns, self.costs.fetched(tensor, True, source)
+        least = np.zeros(columns.time + 1)
+        least[: columns.time] = traffic[: columns.time] + first[: columns.time]
+        least[: columns.time] += first[columns.credit : columns.credit + columns.time]
+        for i, busy in enumerate(columns.busy, start=BUSY):
+            least[i] /= self.most_units(level for level in self.levels if level <= busy.component)
+        result: Floats = np.maximum(least, 0)
         return result
 
     def most_units(self, levels: Iterable[int]) -> float:
         """The most units that work in parallel across fanouts."""
-        return math.prod(float(self.fanouts[level].units.max(initial=1.0)) for level in levels)
-
-    def least_matrix(self, fanout: Fanout, prospect: Prospect) -> Floats:
-        """Choices at a fanout × criteria below × energy, busy times and time at least, once all fanouts are crossed."""
-        columns = self.columns
-        other_fanouts = [self.fanouts[level] for level in prospect.levels if level != fanout.level]
-        matrix = np.zeros((len(fanout), columns.count, columns.time + 1))
-        matrix[:, columns.time, columns.time] = 1 / fanout.units / self.most_units(f.level for f in other_fanouts)
-        matrix[:, ENERGY, ENERGY] = 1
-        for t, tensor in enumerate(self.problem.tensors):
-            if tensor.output:
-                apart = fanout.apart[:, t] * math.prod(f.apart[:, t].max(initial=1.0) for f in other_fanouts)
-                matrix[:, columns.credit, ENERGY] += apart
-            shared = fanout.shared[:, t] * math.prod(f.shared[:, t].max(initial=1.0) for f in other_fanouts)
-            matrix[:, columns.traffic + t, ENERGY] = self._price(prospect, t) / shared
-        return matrix
+        return math.prod(self.fanouts[level].most_units for level in levels)
 
     def _price(self, prospect: Prospect, tensor: int) -> float:
         """The least energy for a value that is carried through fanouts to the next node.

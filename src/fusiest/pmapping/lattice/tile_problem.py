@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fusiest.pmapping.lattice import kernels
+from fusiest.pmapping.lattice.bound_kernels import Predecessors
 from fusiest.pmapping.nest.factors import primes
 from fusiest.pmapping.pareto import Floats, Ints
 from fusiest.spec import Access, EinsumInfo, Path
@@ -161,6 +162,20 @@ class Problem:
         for stride, variable in zip(self.strides, self.variables, strict=True):
             kernels.least_above(result, stride, *variable.steps)
         return -result
+
+    @cached_property
+    def predecessors(self) -> Predecessors:
+        """The digits of each variable that are smaller by one prime."""
+        starts, smaller = zip(*(v.steps for v in self.variables), strict=True) if self.variables else ((), ())
+        before = np.cumsum([0, *map(len, smaller)])
+        none = np.empty(0, np.int64)
+        return Predecessors(
+            np.array(self.strides, np.int64),
+            np.array([v.radix for v in self.variables], np.int64),
+            np.cumsum([0, *map(len, starts)])[:-1].astype(np.int64),
+            np.concatenate([none, *(begin + count for begin, count in zip(starts, before, strict=False))]),
+            np.concatenate([none, *smaller]),
+        )
 
     @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:

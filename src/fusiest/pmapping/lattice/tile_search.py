@@ -8,9 +8,11 @@ evaluated twice.
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,13 +23,13 @@ from fusiest.pmapping.lattice.growth import Growth, Put
 from fusiest.pmapping.lattice.layers import Layer, union
 from fusiest.pmapping.lattice.move_costs import BUSY, ENERGY, Columns, Costs, Leakage, make_columns
 from fusiest.pmapping.lattice.pruning import Pruning
-from fusiest.pmapping.lattice.remaining import Cutoff, Outlook, Prospect
+from fusiest.pmapping.lattice.remaining import Cutoff, Outlook
 from fusiest.pmapping.lattice.states import Key, Last, Place, Seed, Used
 from fusiest.pmapping.lattice.tile_problem import Problem
 from fusiest.pmapping.nest.rules import BEYOND, HeldTensor, HolderSource, Nest, Stretch
 from fusiest.pmapping.nest.spatial import Fanout, usage
 from fusiest.pmapping.pareto import Floats
-from fusiest.pmapping.placements.open_choices import Steps, memory_groups
+from fusiest.pmapping.placements.open_choices import Outers, Steps, memory_groups
 from fusiest.pmapping.placements.placement import Placement
 
 FIRST_LOOK_CHOICES = 48
@@ -58,6 +60,12 @@ class GatedPower:
     def __init__(self, space: LatticeSpace) -> None:
         self.leakage, self.fanouts, self.levels = space.leakage, space.fanouts, sorted(space.fanouts)
         self.known: dict[Used, float] = {}
+
+    @functools.cached_property
+    def least(self) -> float:
+        """The least leakage power in watts, whatever is in use."""
+        dimensions = [d for level in self.levels for d in self.fanouts[level].dimensions if d.power_gateable]
+        return self.leakage({(d.component, d.name): 1 for d in dimensions})
 
     def __call__(self, used: Used) -> float:
         """Leakage power in watts."""
@@ -93,13 +101,44 @@ class Lattice:
         self.levels = self.watts.levels
         self.groups = memory_groups(self.problem, space.nest.free)
         self.outlook = Outlook(self.problem, self.columns, Costs(self.problem, self.columns), self.steps, space.fanouts)
-        togo = ToGo(space.nest, self.outlook, self.groups)
-        self.pruning = Pruning(space.nest, self.outlook, togo, self.watts, cutoff, beam, hasty)
+        togo = ToGo(space.nest, self.outlook, self.groups, cutoff or Cutoff(), self.watts.least)
+        self.pruning = Pruning(
+            space.nest, self.outlook, togo, self.watts, cutoff, beam, np.full(2 * len(togo.cutoff.lines), np.inf), hasty
+        )
+        self._choices: dict[int, list[tuple[tuple[float, ...], Fanout]]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
         self.layers: list[Layer] = []
         self.growth = Growth(self.problem, self.layers)
         self.seeds: list[Seed] = []
         self.finals: list[tuple[Key, int]] = []
         """Rows without fused loops."""
+
+    def again(self, cutoff: Cutoff) -> Lattice:
+        """Make another run over the same mapspace, with another cutoff."""
+        other = copy.copy(self)
+        togo = self.pruning.togo
+        if not togo.cutoff.has_weights_of(cutoff):
+            togo = ToGo(self.nest, self.outlook, self.groups, cutoff, self.watts.least)
+        other.pruning = replace(self.pruning, togo=togo, cutoff=cutoff, nearest=np.full(2 * len(cutoff.lines), np.inf))
+        other._begin()
+        return other
+
+    def forgotten(self) -> Lattice:
+        """The same mapspace without rows and costs-to-go."""
+        other = copy.copy(self)
+        cutoff = Cutoff()
+        other.pruning = replace(
+            self.pruning, togo=ToGo(self.nest, self.outlook, self.groups, cutoff, self.watts.least), cutoff=cutoff
+        )
+        other._begin()
+        return other
+
+    @property
+    def nearest(self) -> Floats:
+        """Per line of the cutoff, the least ratio to it of what the cutoff has left out: infinite if that is nothing."""
+        return self.pruning.nearest[: len(self.pruning.nearest) // 2]
 
     # --- the run ------------------------------------------------------------------------------------------------------
 
@@ -149,8 +188,21 @@ class Lattice:
             )
             self.pruning.settle(paid[None], compute)
             layer = Layer("begin", None, zero, paid[None], zero - 1, zero, zero - 1, _tolls(sources))
-            states[Key(outers, None, (), frozenset(), frozenset())] = self._add(layer)
+            for alike in self._alike_outside(outers):
+                states[Key(alike, None, (), frozenset(), frozenset())] = self._add(layer)
         return states
+
+    def _alike_outside(self, outers: Outers) -> list[Outers]:
+        """Split placements by where tensors come from beyond each fanout, where there is a cutoff.
+
+        That makes more states, but what remains for each is known better.
+        """
+        split = [outers]
+        if self.pruning.cutoff is not None and len(self.pruning.cutoff.lines):
+            tensors = range(len(self.problem.tensors))
+            for level in self.levels:
+                split = [same for part in split for _, same in self.steps.split(part, tensors, level, 0)]
+        return split
 
     # --- memories -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +275,8 @@ class Lattice:
         weights, limits = self.outlook.holder_weights(stretch, holder), self._limits(stretch)
         backing = stretch.is_backing(holder)
         tolls = () if backing else _tolls({holder.tensor: stretch.sources[holder]})
-        return Put(holder, weights, limits, growing, whole, allowed, not backing, tolls)
+        ahead = self.pruning.ahead(stretch, after, place, holder, growing)
+        return Put(holder, weights, limits, growing, whole, allowed, not backing, tolls, ahead)
 
     def _settled_loops(self, stretch: Stretch, holder: HeldTensor, place: Place, after: Key) -> frozenset[int]:
         """Variables that can have no loop above the node because it is the last one below those on top."""
@@ -264,7 +317,7 @@ class Lattice:
         region = self.outlook.region(level - 1)
         reached: dict[Key, list[Layer]] = {}
         for key, state in states.items():
-            for used, fanout in self._by_use(self.fanouts[level], key):
+            for used, fanout in self._by_use(level, key):
                 if self.pruning.beam is not None:
                     fanout = fanout.take(np.arange(min(len(fanout), FIRST_LOOK_CHOICES)))
                 crossing = Crossing(self.outlook, state, self.layers[state], fanout)
@@ -272,30 +325,16 @@ class Lattice:
                 for sources, outers in self.steps.split(outside, self._carried(key, level), level, region):
                     check()
                     after = key._replace(outers=outers, used=used)
-                    layer = self._crossed(crossing, sources, level, after)
-                    if layer is not None:
-                        self._count([layer])
-                        self.pruning.settle(layer.criteria, level)
-                        reached.setdefault(after, []).append(layer)
+                    layer = crossing.layer_above(sources, self.pruning.beaten(level, after))
+                    self._count([layer])
+                    self.pruning.settle(layer.criteria, level)
+                    reached.setdefault(after, []).append(layer)
         crossed = {}
         for key, layers in reached.items():
             whole = self.pruning.crossed(layers, level, key)
             if len(whole.shape):
                 crossed[key] = self._add(whole)
         return crossed
-
-    def _crossed(self, crossing: Crossing, sources: dict[int, HolderSource], level: int, after: Key) -> Layer | None:
-        """Rows above a fanout, given where carried traffic goes; None if none can beat the cutoff."""
-        cutoff, relaxed = self.pruning.cutoff, None
-        if cutoff is not None:
-            levels = tuple(outer for outer in self.levels if outer <= level)
-            watts = self.watts(after.used) if level == self.levels[0] else 0.0
-            prospect = Prospect(after.outers, level, levels, watts)
-            rows, choices = crossing.promising(cutoff, prospect)
-            if not len(rows) or not len(choices):
-                return None
-            crossing, relaxed = crossing.take(rows, choices), self.pruning.relaxed(prospect)
-        return crossing.layer_above(sources, self.pruning.beaten(level, after), relaxed)
 
     def _carried(self, key: Key, level: int) -> list[int]:
         """Tensors whose traffic is still to be paid: their next node is outside of the fanout."""
@@ -305,18 +344,31 @@ class Lattice:
             t for t in range(len(self.problem.tensors)) if self.steps.source(outer, t, level, region).memory == BEYOND
         ]
 
-    def _by_use(self, fanout: Fanout, key: Key) -> Iterator[tuple[Used, Fanout]]:
+    def _by_use(self, level: int, key: Key) -> Iterator[tuple[Used, Fanout]]:
         """Group choices by what leakage and `min_usage` depend on."""
-        gated = [i for i, d in enumerate(fanout.dimensions) if d.power_gateable]
-        several = self.space.best is not None and len(self.space.best) > 1
-        choices: dict[tuple[float, ...], list[int]] = {}
-        for i, used in enumerate(fanout.used.tolist()):
-            use = tuple(float(used[n]) for n in gated) + (usage(fanout.dimensions, used) if several else ())
-            choices.setdefault(use, []).append(i)
-        for use, numbers in choices.items():
+        for use, fanout in self._uses(level):
             after = (use, *key.used)
-            if not several or self._can_be_best(after):
-                yield after, fanout.take(np.array(numbers, np.int64))
+            if not self._several or self._can_be_best(after):
+                yield after, fanout
+
+    def _uses(self, level: int) -> list[tuple[tuple[float, ...], Fanout]]:
+        if level not in self._choices:
+            fanout = self.fanouts[level]
+            gated = [i for i, d in enumerate(fanout.dimensions) if d.power_gateable]
+            if len(fanout) and not gated and not self._several:
+                self._choices[level] = [((), fanout)]
+                return self._choices[level]
+            choices: dict[tuple[float, ...], list[int]] = {}
+            for i, used in enumerate(fanout.used.tolist()):
+                use = tuple(float(used[n]) for n in gated)
+                choices.setdefault(use + (usage(fanout.dimensions, used) if self._several else ()), []).append(i)
+            self._choices[level] = [(use, fanout.take(np.array(n, np.int64))) for use, n in choices.items()]
+        return self._choices[level]
+
+    @property
+    def _several(self) -> bool:
+        """Whether `min_usage` leaves several usages."""
+        return self.space.best is not None and len(self.space.best) > 1
 
     def _can_be_best(self, used: Used) -> bool:
         """Whether usages of inner fanouts are part of some that `min_usage` leaves."""

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -61,22 +62,42 @@ class Fanout:
     def __len__(self) -> int:
         return len(self.factors)
 
-    @property
+    @cached_property
     def totals(self) -> Ints:
         """Choices × variables: factor of each variable."""
         result: Ints = self.factors.prod(axis=1)
         return result
 
-    @property
+    @cached_property
     def used(self) -> Ints:
         """Choices × dimensions: instances in use."""
         result: Ints = self.factors.prod(axis=2)
         return result
 
-    @property
+    @cached_property
     def units(self) -> Floats:
         result: Floats = self.used.prod(axis=1).astype(np.float64)
         return result
+
+    @cached_property
+    def most_units(self) -> float:
+        """The most units of any choice."""
+        return float(self.units.max(initial=1.0))
+
+    @cached_property
+    def most_shared(self) -> tuple[float, ...]:
+        """Per tensor, the largest factor across which any choice shares it."""
+        return tuple(self.shared.max(axis=0, initial=1.0).tolist())
+
+    @cached_property
+    def most_apart(self) -> tuple[float, ...]:
+        """Per tensor, the largest factor over variables that do not index it."""
+        return tuple(self.apart.max(axis=0, initial=1.0).tolist())
+
+    @cached_property
+    def spread(self) -> Ints:
+        """Variables that some choice has a Spatial loop over."""
+        return np.flatnonzero((self.totals > 1).any(axis=0))
 
     def take(self, which: Ints) -> Fanout:
         return Fanout(

@@ -217,7 +217,7 @@ def renamed_table(spec: Spec, table: Table, einsum: str) -> Table:
         if form in table.candidates:
             candidates[renamed] = table.candidates[form]
     origins: list[Origin] = [RenamedOrigin(origin, new) for origin in table.origins]
-    return Table(einsum, table.memories, forms, origins, table.explored, candidates)
+    return Table(einsum, table.memories, forms, origins, table.explored, candidates, table.is_whole)
 
 
 def _renamed_loop(loop: FusedLoop, new: Mapping[str, str]) -> FusedLoop:
