@@ -26,6 +26,7 @@ _JOINTS = ("tests/joining/test_joints.py",)
 _LOWERS = ("tests/pmapping/test_exhaustive.py::test_a_loop_that_only_lowers_a_reservation_stays",)
 _WINDOW = ("tests/pmapping/test_exhaustive.py::test_a_loop_over_a_part_of_a_window_stands_above_it",)
 _PIECES = ("tests/pmapping/test_pieces.py",)
+_UNEVEN = ("tests/mapper/test_claims.py::test_a_window_fills_an_array_that_no_divisor_fills",)
 _EXCHANGED = ("tests/pmapping/test_exhaustive.py::test_what_einsums_exchange_does_not_sink",)
 
 MUTANTS = (
@@ -68,6 +69,10 @@ MUTANTS = (
     Mutant("joining/rows/shared_space.py", "bits - before)", "bits)", _SPACE),
     Mutant("joining/rows/shared_space.py", "np.maximum(self._largest((h.user,), h.place, rows) - before, 0.0)",
            "self._largest((h.user,), h.place, rows)", _SPACE),
+    Mutant("joining/rows/shared_space.py", "self.bits[user][memory, tensor]",
+           "self.bits[self.workload.users[tensor][-1]][memory, tensor]", _SPACE),
+    Mutant("joining/rows/shared_space.py", "float(self.bits[user.einsum][memory, tensor])",
+           "float(max(bits[memory, tensor] for bits in self.bits.values()))", _SPACE),
     Mutant("joining/meeting/shared_nodes.py", "most[1, :, number] = np.maximum(most[1, :, number], total[:, i])",
            "most[1, :, number] = total[:, i]", _SPACE),
     Mutant("joining/meeting/fits.py", "return agree(self._open_holdings, self.einsum_holdings, inside, self.view.tensors)",
@@ -97,6 +102,11 @@ MUTANTS = (
            ("tests/mapper/test_nearby.py",)),
     Mutant("mapper/windows/interleavings.py", "depth[number] = reserved.shape[1] - 1", "pass",
            ("tests/mapper/test_turns.py",)),
+    # --- bounds of windows
+    Mutant("mapper/windows/window_bounds.py", "bounds is not None and has_even_tiles(spec)", "bounds is not None", _UNEVEN),
+    Mutant("mapper/windows/window_bounds.py", "replace(question_of(options), imperfect=True)", "question_of(options)", _UNEVEN),
+    Mutant("mapper/windows/window_bounds.py", "if not gapless or first > low or last < high:", "if False:",
+           ("tests/mapper/test_windows.py::test_rows_that_nobody_reads",)),
     # --- limits
     Mutant("pmapping/leasts.py", "return float(energy[0]) +", "return 2 * float(energy[0]) +",
            ("tests/pmapping/test_least.py",)),

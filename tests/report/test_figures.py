@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,31 @@ def test_every_chart_in_every_format(tmp_path: Path) -> None:
 def test_same_chart_same_file() -> None:
     chart = charts()["energy-einsum"]
     assert picture(chart, "svg") == picture(chart, "svg")
+
+
+HOSTILE = """
+import sys
+from fusiest.report.charts.chart import Bars, Series
+from fusiest.report.charts.figures import write_charts
+bars = Series(name="a", color="weight:9", values=[1, 2])
+write_charts({"x": Bars(title="t", axis="a", unit="J", categories=["c", "d"], series=[bars])}, sys.argv[1], ("svg",))
+"""
+
+
+@pytest.mark.parametrize("settings", ["lines.linewidth: 40\nfont.size: 40\ntext.usetex: True", "\udcff", None])
+def test_settings_in_the_working_folder_change_no_chart(settings: str | None, tmp_path: Path) -> None:
+    """Matplotlib reads a matplotlibrc of the working folder, which may be anybody's: `usetex` starts LaTeX."""
+    if settings is not None:
+        (tmp_path / "matplotlibrc").write_text(settings, "utf-8", "surrogateescape")
+    folder, command = tmp_path / "charts", [sys.executable, "-c", HOSTILE]
+    subprocess.run([*command, str(folder)], cwd=tmp_path.parent, check=True)
+    plain = (folder / "x.svg").read_bytes()
+    done = subprocess.run([*command, str(folder)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    if settings == "\udcff":
+        assert "FusiestError: matplotlibrc: Matplotlib cannot read its settings" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+    assert (folder / "x.svg").read_bytes() == plain
 
 
 def test_names_are_only_text(tmp_path: Path) -> None:

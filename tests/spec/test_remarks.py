@@ -34,12 +34,22 @@ renames:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [("output", "Outputs"), ("input", "Inputs & …"), ("weight", "Inputs - input")]
+    ("name", "source"),
+    [("output", "Outputs"), ("input", "Inputs & …"), ("weight", "Inputs - input")],
 )
 def test_a_role_without_renames_is_met_with_the_rename_to_write(name: str, source: str) -> None:
     wanted = rf"unknown name '{name}'; say which tensors it is: renames: .*{{name: {name}, source: {source}}}"
     with pytest.raises(fusiest.SpecError, match=wanted):
         bind_everything(load_text(NEAR.format(size=64, kept=name) + CHAIN))
+
+
+def test_a_weight_is_what_no_input_is() -> None:
+    """The renames to write are whole: they name no role that is not there either."""
+    with pytest.raises(fusiest.SpecError, match=r"\[{name: input, source: Inputs & …}, {name: weight, source: Inp"):
+        bind_everything(load_text(NEAR.format(size=64, kept="weight") + CHAIN))
+    given = RENAMES.rsplit("    - {name: weight", 1)[0]
+    with pytest.raises(fusiest.SpecError, match=r"tensor_accesses: \[{name: weight, source: Inputs - input}\]"):
+        bind_everything(load_text(NEAR.format(size=64, kept="weight") + CHAIN + given))
 
 
 def test_another_unknown_name_is_corrected_as_before() -> None:

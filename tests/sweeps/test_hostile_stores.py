@@ -150,6 +150,21 @@ def test_a_request_for_another_run(tmp_path: Path) -> None:
         sweep.best("area")
 
 
+def test_requests_of_another_store_replace_none(tmp_path: Path) -> None:
+    """What answers a request here goes on to answer it, whatever another store says."""
+    sizes = {"parameters": {"GlobalBufferSize": [128, 65536]}}
+    with made(tmp_path / "mine", **sizes) as sweep:
+        rows = {a.design.values["GlobalBufferSize"]: a.row for a in sweep.run()}
+    theirs = Path(shutil.copytree(tmp_path / "mine", tmp_path / "theirs"))
+    change(theirs, "UPDATE requests SET hash = ?", rows[65536].hash)
+    with Store(tmp_path / "mine") as mine, Store(theirs, create=False) as others:
+        merge_stores(mine, others)
+    with made(tmp_path / "mine", **sizes) as sweep:
+        assert {a.design.values["GlobalBufferSize"]: a.row.hash for a in sweep.run()} == {
+            size: row.hash for size, row in rows.items()
+        }
+
+
 BOMB = zlib.compress(b" " * (80 * 2**20) + b"{}", 9)
 RESULTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a list": lambda d: [d],  # type: ignore[dict-item]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 from rich.text import Span, Text
@@ -78,6 +79,21 @@ def test_a_large_gap_is_said_first_and_in_red(result: Result) -> None:
         assert head.spans[0] == Span(0, len(cut.caution) + 1, "bold red")
     stats = dataclasses.replace(result.stats, orders="given (more than 10,000 sets of finished Einsums)")
     assert "--orders given" in dataclasses.replace(result, optimal=False, gap=0.7, stats=stats).caution
+
+
+@pytest.mark.parametrize(
+    ("given", "fewer"),
+    [
+        ({"windows": "all"}, ", or leave it fewer choices (--windows none, --max-fused-loops 1)."),
+        ({"windows": "none"}, ", or leave it fewer choices (--max-fused-loops 1)."),
+        ({"windows": "all", "max_fused_loops": 1}, ", or leave it fewer choices (--windows none)."),
+        ({"windows": "none", "max_fused_loops": 0}, "(--time-limit)."),
+    ],
+)
+def test_a_caution_names_no_option_that_is_given(given: dict[str, Any], fewer: str, result: Result) -> None:
+    options = dataclasses.replace(result.options, **given)
+    cut = dataclasses.replace(result, optimal=False, gap=0.7, stopped="time limit", options=options)
+    assert cut.caution.endswith(fewer)
 
 
 def test_totals_have_units(result: Result) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fusiest.mapper import Mapping, Progress, Result
 from fusiest.report.charts.chart import Bars, Chart, Cloud, Points, Series
-from fusiest.report.charts.figures import check_matplotlib, write_charts
+from fusiest.report.charts.figures import check_matplotlib, plain_style, write_charts
 from fusiest.report.charts.palette import COMPONENTS, SERIES, SETS
 from fusiest.report.comparison_page import comparison_html
 from fusiest.report.data.unfused import unfused_optimum
@@ -23,8 +23,9 @@ from fusiest.report.page import LIBRARIES, asset, packed, page
 from fusiest.report.reasons import Reasons, difference, reasons
 
 __all__ = ["COMPONENTS", "SERIES", "SETS", "Bars", "Chart", "Cloud", "Points", "Reasons", "Series", "Subject", "asset",
-           "check_matplotlib", "comparison_html", "difference", "evaluation_html", "layer_tables", "page", "reasons",
-           "report_html", "result_html", "save_charts", "subject_of", "unfused_optimum", "warnings_html", "write_charts"]  # fmt: skip
+           "check_matplotlib", "comparison_html", "difference", "evaluation_html", "layer_tables", "page", "plain_style",
+           "reasons", "report_html", "result_html", "save_charts", "subject_of", "unfused_optimum", "warnings_html",
+           "write_charts"]  # fmt: skip
 
 
 def subject_of(

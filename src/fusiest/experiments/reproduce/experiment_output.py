@@ -13,6 +13,7 @@ import numpy as np
 from fusiest.base.files import make_folder, write_atomically
 from fusiest.base.frames import DataTable
 from fusiest.experiments.reproduce.pieces import Study
+from fusiest.report import plain_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +80,7 @@ def _picture(output: Output, form: str) -> bytes:
     from matplotlib.figure import Figure
 
     assert output.draw is not None
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(plain_style(STYLE)):
         figure = Figure(figsize=output.size, layout="constrained")
         output.draw(figure)
         stream = io.BytesIO()

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 Stop: TypeAlias = Literal["time limit", "interrupt", "memory"]
 LARGE_GAP = 0.2
 """Costs of results with larger gaps tell little about which of two designs is better."""
-_FEWER = "or leave it fewer choices (--windows none, --max-fused-loops 1)"
 _CURES: dict[Stop, str] = {
-    "time limit": f"Give the search more time (--time-limit), {_FEWER}.",
-    "memory": f"Give the search more memory (--memory-limit), {_FEWER}.",
-    "interrupt": "Let the search run to its end.",
+    "time limit": "Give the search more time (--time-limit)",
+    "memory": "Give the search more memory (--memory-limit)",
+    "interrupt": "Let the search run to its end",
 }
 
 
@@ -176,12 +175,20 @@ class Result:
             return ""
         cure = ""
         if self.stopped is not None:
-            cure = _CURES[self.stopped]
+            cure = f"{_CURES[self.stopped]}{self._fewer_choices if self.stopped != 'interrupt' else ''}."
         elif self.stats.orders.startswith("given ("):
             cure = "Give --orders given, which says what is best in that order."
         elif self.options.windows != "none":
             cure = "Give --windows none, which says what is best without halos."
         return f"Gap {self.gap:.0%}: another mapping may be that much better. {cure}".rstrip()
+
+    @property
+    def _fewer_choices(self) -> str:
+        """Options that leave the search fewer choices and are not given yet."""
+        most = self.options.max_fused_loops
+        fewer = ["--windows none"] if self.options.windows != "none" else []
+        fewer += ["--max-fused-loops 1"] if most is None or most > 1 else []
+        return f", or leave it fewer choices ({', '.join(fewer)})" if fewer else ""
 
     @property
     def area(self) -> float | None:

@@ -82,7 +82,7 @@ class ImportReport:
                  "input": "give inputs", "cut": "are cut", "unused": "are not needed"}  # fmt: skip
         fates = ", ".join(f"{counts[key]:,} {text}" for key, text in words.items() if key in counts)
         lines = [
-            f"{self.network}: {self.einsums:,} Einsums, {amount(self.macs)} multiply-accumulates, "
+            f"{self.network}: {self.einsums:,} Einsum{'s' if self.einsums != 1 else ''}, {amount(self.macs)} multiply-accumulates, "
             f"{amount(self.vector_operations)} vector operations, {amount(self.parameters)} parameters",
             f"of {len(self.nodes):,} nodes, {fates}",
         ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fusiest.base.errors import FusiestError
+from fusiest.base.errors import FusiestError, shown
 from fusiest.base.files import make_folder, write_atomically
 from fusiest.report.charts.chart import Bars, Chart, Graph, Heat, Points
 from fusiest.report.charts.graphs import PIXEL, ROOM, draw_graph
@@ -35,7 +35,17 @@ def check_matplotlib() -> None:
         import matplotlib  # noqa: F401  (is it installed?)
     except ImportError:
         raise FusiestError("charts as files need Matplotlib: pip install 'fusiest[charts]'") from None
+    except (ValueError, OSError) as error:  # it reads a matplotlibrc of the working folder first
+        raise FusiestError(f"matplotlibrc: Matplotlib cannot read its settings: {shown(str(error))}") from None
     check_dukpy()
+
+
+def plain_style(style: Any) -> Any:
+    """Settings of Matplotlib for a picture: its own defaults and these, whatever a matplotlibrc of the working folder says."""
+    import matplotlib as mpl
+
+    kept = {"backend", "backend_fallback"}  # to set a backend loads a module
+    return {**{name: value for name, value in mpl.rcParamsDefault.items() if name not in kept}, **style}
 
 
 def write_charts(
@@ -63,7 +73,7 @@ def picture(chart: Chart, form: str, arrangement: Arrangement | None = None) -> 
 
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(plain_style(_STYLE)):
         stream = io.BytesIO()
         still = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
         drawn(chart, arrangement).savefig(stream, format=form, dpi=_DOTS_PER_INCH, metadata=still)

@@ -39,8 +39,9 @@ _ROLES = {"input": "Inputs & …", "output": "Outputs", "weight": "Inputs - inpu
 def unknown_name(name: str, known: Mapping[str, object]) -> SpecError:
     """The error for a name that an expression uses, with its cure: a rename, where an architecture names a role."""
     if name in _ROLES and "Outputs" in known:
-        entry = f"{{name: {name}, source: {_ROLES[name]}}}"
-        cure = f"; say which tensors it is: renames: {{einsums: [{{name: default, tensor_accesses: [{entry}]}}]}}"
+        roles = ["input", name] if name == "weight" and "input" not in known else [name]
+        entries = ", ".join(f"{{name: {role}, source: {_ROLES[role]}}}" for role in roles)
+        cure = f"; say which tensors it is: renames: {{einsums: [{{name: default, tensor_accesses: [{entries}]}}]}}"
     else:
         cure = did_you_mean(name, known)
     return SpecError(f"unknown name '{name}'{cure}")

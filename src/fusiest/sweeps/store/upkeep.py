@@ -96,7 +96,8 @@ def merge_stores(target: Store, other: Store, refused: list[str] | None = None) 
         count += 1
     with other._explained():
         requests = other.database.execute("SELECT request, hash FROM requests").fetchall()
-    target.answer((request, run) for request, run in requests if target.get(run) is not None)
+    new = [(request, run) for request, run in requests if target.requested(request) is None]
+    target.answer((request, run) for request, run in new if target.get(run) is not None)
     return count
 
 
