@@ -1,0 +1,19 @@
+"""Workloads and mappings as programs: `run` computes a workload in NumPy, `pseudocode` writes a mapping for people.
+
+`bodies` are what Einsums compute, in `functions` that have a meaning, on tensors of known `shapes`: `in_numpy` does it.
+`programs` lowers a mapping to statements (`lowering`) and writes these in a language (`printing`).
+"""
+
+from typing import TYPE_CHECKING
+
+from fusiest.base.doors import lazy
+
+if TYPE_CHECKING:
+    from fusiest.code.bodies import einsum_words
+    from fusiest.code.in_numpy import run
+    from fusiest.code.programs import pseudocode
+
+__all__ = ["einsum_words", "pseudocode", "run"]
+
+if not TYPE_CHECKING:  # most commands write no code
+    __getattr__, __dir__ = lazy(__name__)

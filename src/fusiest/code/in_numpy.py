@@ -1,0 +1,206 @@
+"""A workload in NumPy, from its Einsums alone: what every mapping of it must compute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusiest.base.errors import SpecError, check_known
+from fusiest.code.bodies import IDENTITY, RESULT, Body, meanings
+from fusiest.code.functions import FOLDED, PRIMITIVES, ROWS
+from fusiest.code.shapes import TensorShape, shapes, span
+from fusiest.spec import Access, Call, Constant, EinsumInfo, Read, Spec, Term, WorkloadInfo, leaves
+
+NumpyArray: TypeAlias = NDArray[Any]
+MOST_AT_ONCE, MOST_LABELS = 2**22, 50
+"""Points of an Einsum that are computed together, and variables that NumPy's einsum knows."""
+
+
+def run(spec: Spec, inputs: Mapping[str, Any] | None = None, whole: bool = False) -> dict[str, NumpyArray]:
+    """The results of a workload for arrays of its inputs, with an axis for each rank; all tensors if `whole`.
+
+    Without inputs, small whole numbers are made up. What an Einsum computes is in its text or its `formula`.
+
+    >>> from fusiest import load
+    >>> run(load("matmuls", N_EINSUMS=1, M=2, KN=2), {"T0": [[1, 2], [3, 4]], "W0": [[1, 1], [0, 2]]})
+    {'T1': array([[ 1.,  5.],
+           [ 3., 11.]])}
+    """
+    info = spec.info
+    arrays = input_arrays(info, inputs)
+    found = computed(info, meanings(spec, rows=True), arrays)
+    results = [tensor for tensor, makers in info.producers.items() if whole or len(info.users[tensor]) == len(makers)]
+    return {tensor: found[tensor] for tensor in results}
+
+
+def input_arrays(info: WorkloadInfo, inputs: Mapping[str, Any] | None) -> dict[str, NumpyArray]:
+    """The inputs as arrays, or made-up ones: whole numbers from 0 to 3, the same every time."""
+    wanted = [tensor for tensor in info.users if tensor not in info.producers]
+    if inputs is None:
+        random = np.random.default_rng(0)
+        return {t: random.integers(0, 4, shapes(info)[t].size).astype(float) for t in wanted}
+    for name in inputs:
+        check_known(name, wanted, f"the workload has no input {name}")
+    missing = [tensor for tensor in wanted if tensor not in inputs]
+    if missing:
+        raise SpecError(f"inputs are missing: {', '.join(missing)}")
+    return {tensor: np.asarray(inputs[tensor], float) for tensor in wanted}
+
+
+def computed(info: WorkloadInfo, bodies: Mapping[str, Body], inputs: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
+    """All tensors: the inputs, and what the Einsums make of them, one after the other."""
+    boxes = shapes(info, {tensor: array.shape for tensor, array in inputs.items()})
+    arrays = {t: inputs[t] if t in inputs else np.zeros(box.size) for t, box in boxes.items()}
+    for name, einsum in info.einsums.items():
+        _EinsumRun(einsum, bodies[name], boxes, arrays).run()
+    return arrays
+
+
+class _EinsumRun:
+    """One Einsum on whole tensors, read and written through strided views with an axis for each variable."""
+
+    def __init__(
+        self, einsum: EinsumInfo, body: Body, boxes: Mapping[str, TensorShape], arrays: Mapping[str, NumpyArray]
+    ) -> None:
+        self.einsum, self.body = einsum, body
+        self.sizes = tuple(einsum.bounds.values())
+        target = einsum.accesses[einsum.output]
+        self.gone = tuple(i for i, v in enumerate(einsum.bounds) if v not in target.variables)
+        self.output = self._view(arrays[einsum.output], target, boxes[einsum.output])
+        self.views: dict[str, NumpyArray] = {}
+        self.inside: NumpyArray | None = None
+        for tensor, access in einsum.accesses.items():
+            if not access.output:
+                self._read(arrays[tensor], access, boxes[tensor])
+
+    def run(self) -> None:
+        """Compute it all, in slabs along a variable that is not reduced."""
+        products = self._products()
+        if products is not None:
+            self._write((slice(None),) * len(self.sizes), products)
+            return
+        kept = [i for i in range(len(self.sizes)) if i not in self.gone]
+        along = max(kept, key=lambda i: self.sizes[i], default=None)
+        length = self.sizes[along] if along is not None else 1
+        step = max(1, MOST_AT_ONCE * length // math.prod(self.sizes)) if not self._has_rows(self.body.map) else length
+        for start in range(0, length, step):
+            cut = tuple(slice(start, start + step) if i == along else slice(None) for i in range(len(self.sizes)))
+            values = {tensor: _part(view, cut) for tensor, view in self.views.items()}
+            mapped = np.broadcast_to(self._value(self.body.map, values), _cut_sizes(self.sizes, cut))
+            if self.inside is not None:
+                mapped = np.where(_part(self.inside, cut), mapped, IDENTITY[self.body.reduction])
+            self._write(
+                cut, _REDUCE[self.body.reduction](mapped, axis=self.gone, keepdims=True) if self.gone else mapped
+            )
+
+    def _write(self, cut: tuple[slice, ...], reduced: NumpyArray) -> None:
+        """Apply what comes after to values that are reduced, and put them where they belong."""
+        first = tuple(slice(0, 1) if i in self.gone else s for i, s in enumerate(cut))
+        values = {tensor: _part(view, first) for tensor, view in self.views.items()}
+        _part(self.output, first)[...] = self._value(self.body.after, {**values, RESULT.tensor: reduced})
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(self, array: NumpyArray, access: Access, box: TensorShape) -> None:
+        """A view of what is read, zeros where that is outside of the tensor."""
+        spans = {rank: span(affine, self.einsum.bounds) for rank, affine in access.ranks.items()}
+        ends = {rank: box.bounds(rank) for rank in spans}
+        if all(ends[rank][0] <= low and high < ends[rank][1] for rank, (low, high) in spans.items()):
+            self.views[access.tensor] = self._view(array, access, box)
+            return
+        lows = [min(ends[rank][0], spans[rank][0]) for rank in box.ranks]
+        pads = [
+            (ends[rank][0] - low, max(ends[rank][1], spans[rank][1] + 1) - ends[rank][1])
+            for rank, low in zip(box.ranks, lows, strict=True)
+        ]
+        wide = TensorShape(box.ranks, tuple(lows), ())
+        self.views[access.tensor] = self._view(np.pad(array, pads), access, wide)
+        inside = self._view(np.pad(np.ones(array.shape, bool), pads), access, wide)
+        self.inside = inside if self.inside is None else self.inside & inside
+
+    def _view(self, array: NumpyArray, access: Access, box: TensorShape) -> NumpyArray:
+        """An axis for each variable; of length 1 for those that do not index the tensor."""
+        steps = dict(zip(box.ranks, array.strides, strict=True))
+        strides, sizes = [], []
+        for variable, size in self.einsum.bounds.items():
+            moved = [a.coefficients[variable] * steps[r] for r, a in access.ranks.items() if variable in a.coefficients]
+            strides.append(sum(moved))
+            sizes.append(size if moved else 1)
+        begin = tuple(access.ranks[rank].constant - low for rank, low in zip(box.ranks, box.low, strict=True))
+        first = array[tuple(slice(at, at + 1) for at in begin)]
+        return np.lib.stride_tricks.as_strided(first, sizes, strides)
+
+    # --- computing ------------------------------------------------------------------------------------------------
+
+    def _products(self) -> NumpyArray | None:
+        """A sum of products, without an array of all points; None if it is something else."""
+        term, labels = self.body.map, range(len(self.sizes))
+        factors = term.arguments if isinstance(term, Call) and term.function == "multiply" else (term,)
+        tensors = [factor.tensor for factor in factors if isinstance(factor, Read)]
+        if not self.gone or self.body.reduction != "sum" or len(tensors) < len(factors) or len(labels) > MOST_LABELS:
+            return None
+        operands: list[Any] = []
+        for view in (self.views[tensor] for tensor in tensors):
+            axes = [i for i in labels if view.shape[i] > 1]
+            operands += [view.reshape([view.shape[i] for i in axes]), axes]
+        seen = {i for axes in operands[1::2] for i in axes}
+        alone = math.prod(self.sizes[i] for i in self.gone if i not in seen)
+        out = [i for i in labels if i in seen and i not in self.gone]
+        with np.errstate(all="ignore"):
+            found = np.einsum(*operands, out, optimize=True) * alone
+        return np.asarray(found).reshape([self.sizes[i] if i in out else 1 for i in labels])
+
+    def _value(self, term: Term, values: Mapping[str, Any]) -> Any:
+        if isinstance(term, Read):
+            return values[term.tensor]
+        if isinstance(term, Constant):
+            return term.value
+        with np.errstate(all="ignore"):
+            if term.function in ROWS:
+                return self._row(term, [self._value(argument, values) for argument in term.arguments])
+            if term.function not in FOLDED:
+                return PRIMITIVES[term.function].numpy(*(self._value(part, values) for part in term.arguments))
+            result = self._value(term.arguments[0], values)
+            for part in term.arguments[1:]:
+                if term.function == "multiply" and isinstance(part, Call) and part.function == "reciprocal":
+                    result = result / self._value(part.arguments[0], values)
+                else:
+                    result = PRIMITIVES[term.function].numpy(result, self._value(part, values))
+            return result
+
+    def _has_rows(self, term: Term) -> bool:
+        return isinstance(term, Call) and (term.function in ROWS or any(map(self._has_rows, term.arguments)))
+
+    def _row(self, call: Call, arguments: list[Any]) -> Any:
+        """A function of rows, along the last variable of the first tensor that is read."""
+        tensor = next(leaf.tensor for leaf in leaves(call) if isinstance(leaf, Read))
+        ranks = list(self.einsum.accesses[tensor].ranks.values())
+        axis = list(self.einsum.bounds).index(ranks[-1].variables[-1])
+        x = np.broadcast_to(arguments[0], self.sizes)
+        if call.function == "rotate":
+            half = self.sizes[axis] // 2
+            return x * arguments[1] + np.roll(x, half, axis) * np.where(self._index(axis) < half, -1, 1) * arguments[2]
+        shifted = x - x.max(axis, keepdims=True)
+        total = np.exp(shifted).sum(axis, keepdims=True)
+        return shifted - np.log(total) if call.function == "log_softmax" else np.exp(shifted) / total
+
+    def _index(self, axis: int) -> NumpyArray:
+        """The variable of an axis."""
+        return np.arange(self.sizes[axis]).reshape([-1 if i == axis else 1 for i in range(len(self.sizes))])
+
+
+_REDUCE: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod}
+
+
+def _cut_sizes(sizes: tuple[int, ...], cut: tuple[slice, ...]) -> tuple[int, ...]:
+    return tuple(len(range(size)[s]) for size, s in zip(sizes, cut, strict=True))
+
+
+def _part(view: NumpyArray, cut: tuple[slice, ...]) -> NumpyArray:
+    """A part of a view; of axes that do not vary, the one index."""
+    part: NumpyArray = view[tuple(s if size > 1 else slice(None) for s, size in zip(cut, view.shape, strict=True))]
+    return part
