@@ -44,7 +44,7 @@ docs: $(VENV)/.installed
 # The random proofs: thousands of cases against the simulator and the exhaustive mappers, some 20 minutes on two cores;
 # FUSIEST_PROVE_SECONDS=600 (for each, in place of 35) for a night.
 prove: $(VENV)/.installed
-	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
+	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/code tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 
 # Wrong edits of the search and the model, one at a time: the tests must notice each.
 mutants: $(VENV)/.installed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.code.lowering.statements import Array
@@ -32,14 +32,18 @@ class Rooms:
     rooms: Sequence[Room]
 
 
-def find_rooms(common: Sharing, shapes: Mapping[str, TensorShape], makers: Mapping[str, Sequence[str]]) -> Rooms:
+def find_rooms(
+    common: Sharing,
+    shapes: Mapping[str, TensorShape],
+    makers: Mapping[str, Sequence[str]],
+    safe: Callable[[str], str],
+) -> Rooms:
     """The arrays of all storage nodes. Tensors that nobody makes, or nobody reads, come from outside and go there."""
     arrays: dict[ArrayKey, Array] = {}
     rooms: list[Room] = []
     backing: dict[str, Array] = {}
     nests = {nest.einsum.name: nest for nest in common.nests}
-    holders = (h for nest in common.nests for h in nest.holders if not h.is_toll)
-    twice = Counter((h.tensor, h.component.name) for h in holders)
+    names = _Names(common, safe)
     for position, nest in enumerate(common.nests):
         charges = iter(common.charged[position])
         for tensor, own in nest.tensors.items():
@@ -48,20 +52,40 @@ def find_rooms(common: Sharing, shapes: Mapping[str, TensorShape], makers: Mappi
                     continue
                 charge = next(charges)
                 if index > 0:
-                    name = f"{tensor}_{holder.component.name}"
-                    if twice[tensor, holder.component.name] > 1:
-                        name = f"{nest.einsum.name}_{name}"
-                    array = _inner(nest, index, charge, name, shapes[tensor])
+                    array = _inner(nest, index, charge, names.of(nest, holder), shapes[tensor])
                     arrays[nest.einsum.name, tensor, index] = array
                     rooms.append(Room(array, charge.level, position, position))
                     continue
                 if tensor not in backing:
                     made = [nests[name] for name in makers.get(tensor, ())]
-                    backing[tensor] = _backing(common, made, holder, charge, shapes[tensor])
+                    backing[tensor] = _backing(common, made, charge, names, shapes[tensor])
                     last = common.lives[common.root.get(tensor, tensor)][1]
                     rooms.append(Room(backing[tensor], charge.level, common.first[tensor], last))
                 arrays[nest.einsum.name, tensor, 0] = backing[tensor]
     return Rooms(arrays, rooms)
+
+
+class _Names:
+    """Names of arrays: tensor and memory, and the Einsum where several keep the tensor there."""
+
+    def __init__(self, common: Sharing, safe: Callable[[str], str]) -> None:
+        holders = (h for nest in common.nests for h in nest.holders if not h.is_toll)
+        self.uses = Counter((h.tensor, h.component.name) for h in holders)
+        self.safe, self.taken = safe, set[str]()
+
+    def of(self, nest: EinsumNest, holder: Holder) -> str:
+        """The name of what one Einsum keeps."""
+        name = f"{holder.tensor}_{holder.component.name}"
+        several = self.uses[holder.tensor, holder.component.name] > 1
+        return self.free(f"{nest.einsum.name}_{name}" if several else name)
+
+    def free(self, wanted: str) -> str:
+        """A name that no other array has."""
+        name = self.safe(wanted)
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
 
 
 def _inner(nest: EinsumNest, index: int, charge: Reservation, name: str, shape: TensorShape) -> Array:
@@ -79,6 +103,7 @@ def _inner(nest: EinsumNest, index: int, charge: Reservation, name: str, shape: 
         lanes=tuple(loop for loop in loops if loop.is_spatial),
         ring=shape.ranks.index(along[0]) if along else None,
         bits=charge.bits,
+        width=holder.component.bits_per_value[charge.tensor],
         backing=False,
     )
 
@@ -100,13 +125,24 @@ def sliding_loop(nest: EinsumNest, holder: Holder, index: int) -> NestLoop | Non
 
 
 def _backing(
-    common: Sharing, makers: Sequence[EinsumNest], holder: Holder, charge: Reservation, shape: TensorShape
+    common: Sharing, makers: Sequence[EinsumNest], charge: Reservation, names: _Names, shape: TensorShape
 ) -> Array:
     """The tile that Einsums exchange, as large as its makers write it; or a tensor that comes in or goes out, all of it."""
-    tensor, memory = holder.tensor, holder.component.name
+    tensor, memory = charge.tensor, charge.memory
+    user = next(nest for nest in common.nests if tensor in nest.tensors)
+    width = user.tensors[tensor].holders[0].component.bits_per_value[tensor]
     read = any(tensor in nest.tensors and nest.einsum.output != tensor for nest in common.nests)
     if not makers or not read:
-        return Array(tensor, tensor, memory, shape.size, bits=charge.bits, outside=shape, persistent=charge.level < 0)
+        return Array(
+            tensor,
+            tensor,
+            memory,
+            shape.size,
+            bits=charge.bits,
+            width=width,
+            outside=shape,
+            persistent=charge.level < 0,
+        )
     lengths = []
     window = makers[0].kept_windows.get(tensor)
     for maker in makers:
@@ -121,13 +157,14 @@ def _backing(
     accesses = [maker.tensors[tensor].access for maker in makers]
     steps = [abs(a) for access in accesses for index in access.ranks.values() for a in index.coefficients.values()]
     return Array(
-        name=f"{tensor}_{memory}",
+        name=names.free(f"{tensor}_{memory}"),
         tensor=tensor,
         memory=memory,
         shape=tuple(sizes.values()),
         lanes=tuple(loop for loop in makers[0].tensors[tensor].gaps[0] if loop.is_spatial),
         ring=shape.ranks.index(window.rank) if window is not None else None,
         bits=charge.bits,
+        width=width,
         persistent=charge.level < 0,
         gaps=any(step > 1 for step in steps),
     )

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fusiest.code.bodies import Body
 from fusiest.code.lowering.arrays import find_rooms
@@ -30,10 +30,10 @@ def lower(
     common: Sharing,
     bodies: Mapping[str, Body],
     shapes: Mapping[str, TensorShape],
-    reserved: frozenset[str] = frozenset(),
+    safe: Callable[[str], str] = str,
 ) -> Program:
-    """The statements of a mapping that is taken apart. `reserved`: names that are not to be used."""
-    found = find_rooms(common, shapes, info.producers)
+    """The statements of a mapping that is taken apart. `safe` makes a name one that the language has not taken."""
+    found = find_rooms(common, shapes, info.producers, safe)
     nests = {nest.einsum.name: nest for nest in common.nests}
     moves = {
         name: EinsumMoves(nest, bodies[name], found, shapes, nests, info.producers) for name, nest in nests.items()
@@ -41,12 +41,15 @@ def lower(
     with _deep():
         tree = blocks(common, found.rooms, {name: tuple(of.leaves()) for name, of in moves.items()})
         writer = _BlockWriter(paths, common.nests)
-        writer.write(tree, Scope(writer.statements, reserved, uneven=_uneven(common.nests)), {})
+        names = {array.name for array in found.arrays.values()}
+        writer.write(tree, Scope(writer.statements, safe, taken=names, uneven=_uneven(common.nests)), {})
     arrays = [room.array for room in found.rooms]
     inner = tuple(array for array in arrays if array.outside is None)
     outside = [array for array in arrays if array.outside is not None]
+    outside.sort(key=lambda array: list(info.users).index(array.tensor))
     inputs = tuple(array for array in outside if array.tensor not in info.producers)
-    return Program(tuple(writer.statements), inner, inputs, tuple(array for array in outside if array not in inputs))
+    outputs = tuple(array for array in outside if array.tensor in info.producers)
+    return Program(tuple(writer.statements), inner, inputs, outputs)
 
 
 @contextlib.contextmanager

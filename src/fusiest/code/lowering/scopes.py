@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from fusiest.code.lowering.indices import (
@@ -42,8 +42,8 @@ class Scope:
     """A block of the program that is being written; inner blocks know what outer ones know."""
 
     statements: list[Statement]
-    reserved: frozenset[str]
-    """Names that are never taken."""
+    safe: Callable[[str], str]
+    """Makes a name one that the language has not taken."""
     placed: dict[int, str] = field(default_factory=dict)
     """Loops that run, by number, with their indices."""
     ranges: dict[tuple[object, ...], Range] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class Scope:
 
     def name(self, wanted: str) -> str:
         """A name that nothing else here has."""
-        name = wanted
-        while name in self.taken or name in self.reserved:
+        name = self.safe(wanted)
+        while name in self.taken:
             name += "_"
         self.taken.add(name)
         return name

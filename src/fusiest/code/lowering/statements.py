@@ -28,6 +28,8 @@ class Array:
     """The rank along which the tile moves: its coordinates are counted round and round."""
     bits: float = 0
     """What an instance reserves."""
+    width: float = 0
+    """Bits of a value."""
     outside: TensorShape | None = None
     """Of a tensor that comes in or goes out: all of it is there, wherever the mapping holds it."""
     backing: bool = True

@@ -1,4 +1,4 @@
 """Statements as text, in several languages.
 
-`texts` has what they have in common; `pseudocode` is for people, `c_text` is a function in C, with the counters of `c_counts`.
+`texts` has what they have in common, `reserved` the names that are taken. `pseudocode` is for people, `c` is C.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fusiest.base.errors import SpecError
 from fusiest.code.bodies import RESULT
@@ -27,7 +27,8 @@ from fusiest.code.lowering.statements import (
     Tile,
     Turn,
 )
-from fusiest.code.printing.c_counts import Counters
+from fusiest.code.printing.c.counting import Counters
+from fusiest.code.printing.c.tracing import Trace
 from fusiest.code.printing.texts import ProgramText, TextLine, coordinates, joined, single
 from fusiest.spec import Affine
 
@@ -44,10 +45,10 @@ _HELPERS = {
 
 
 class CText(ProgramText):
-    """A program as lines of C. Without counters, nothing is counted."""
+    """A program as lines of C. Without counters, nothing is counted; without a trace, nothing is traced."""
 
-    def __init__(self, program: Program, counters: Counters | None = None) -> None:
-        self.program, self.counters = program, counters
+    def __init__(self, program: Program, counters: Counters | None = None, trace: Trace | None = None) -> None:
+        self.program, self.counters, self.trace = program, counters, trace
         self.lines: list[TextLine] = []
         self.seen: list[str] = []
         """Arrays of what a copy has moved."""
@@ -68,7 +69,8 @@ class CText(ProgramText):
     def arrays(self) -> Iterator[str]:
         for array in self.program.arrays:
             sizes = _sizes((*(lane.iterations for lane in array.lanes), *array.shape))
-            yield f"  static value {array.name}{sizes};"
+            each = " in each instance" if array.lanes else ""
+            yield f"  static value {array.name}{sizes}; // {array.memory} reserves {array.bits:.15g} bits{each}"
 
     def add(self, text: str, defines: str = "") -> None:
         self.lines.append(TextLine(self.depth, text, defines))
@@ -125,9 +127,8 @@ class CText(ProgramText):
         ways = [inner.memory, *reversed(move.through), outer.memory]
         verb, joint = ("fetch", " from ") if move.kind == "fetch" else ("drain", " into ")
         words = f"{verb} {inner.tensor} {'into' if move.kind == 'fetch' else 'from'} {joint.join(ways)}"
-        copies = move.again != ()
         self.tally(move.einsum, move.tallies, self.amount(move.box))
-        if not copies:
+        if move.again == ():
             return
         self.add(f"// {words}" + (" (partial sums)" if move.again else ""))
         if move.again:
@@ -135,7 +136,10 @@ class CText(ProgramText):
         at = coordinates(move.box)
         depth = self.box(move.box)
         near, far = self.element(move.inner, at), self.element(move.outer, at)
-        if move.kind == "fetch":
+        down = move.kind == "fetch"
+        self.touch(move.tallies, (("read", far, outer), ("write", near, inner)), down)
+        self.touch(move.tallies, (("write", far, outer), ("read", near, inner)), not down)
+        if down:
             self.add(f"{near} = {self.first_lane(move.alone, far, _nothing(move.reduction))};")
         else:
             more = _COMBINED[move.reduction].format(far, near)
@@ -168,6 +172,10 @@ class CText(ProgramText):
     def point(self, point: Point) -> None:
         for tally in point.tallies:
             self.tally(point.info.name, (tally,), "1")
+        for tensor, element in (*point.reads.items(), (point.info.output, point.output)):
+            array = element.tile.array
+            actions = ("read", "write") if tensor == point.info.output else ("read",)
+            self.touch(point.tallies, [(action, self.read(element), array) for action in actions])
         self.add(f"// {point.info.name} on {point.component}")
         body, reads = point.body, {tensor: self.read(element) for tensor, element in point.reads.items()}
         target = self.read(point.output)
@@ -212,9 +220,7 @@ class CText(ProgramText):
         if self.counters is None:
             return
         for tally in tallies:
-            tests = [f"{name} == 0" for name in tally.once]
-            if tally.unless:
-                tests.append(f"({self.any_of(tally.unless)})")
+            tests = self._counts(tally)
             here = self.none_of(tally.here) or "1"
             number = self.counters.numbers[einsum, tally.key]
             if tally.distinct is not None:
@@ -225,6 +231,26 @@ class CText(ProgramText):
                 continue
             when = f"if ({' && '.join(tests)}) " if tests else ""
             self.add(f"{when}COUNT({number}, {amount}, {here});")
+
+    def touch(self, tallies: Sequence[Tally], touched: Iterable[tuple[str, str, Array]], really: bool = True) -> None:
+        """Trace elements that are read or written in the memory that is traced, as often as they count."""
+        if self.trace is None or not really:
+            return
+        for action, element, array in touched:
+            if array.memory != self.trace.memory:
+                continue
+            for tally in tallies:
+                if tally.key == (array.memory, array.tensor, action):
+                    tests = self._counts(tally)
+                    when = f"if ({' && '.join(tests)}) " if tests else ""
+                    self.add(
+                        f"{when}TRACE({'RW'.index(action[0].upper())}, {self.trace.number(array)}, &{element}, {array.name});"
+                    )
+
+    def _counts(self, tally: Tally) -> list[str]:
+        """When it counts."""
+        tests = [f"{name} == 0" for name in tally.once]
+        return [*tests, f"({self.any_of(tally.unless)})"] if tally.unless else tests
 
     def ceil(self, number: Index, divisor: int) -> str:
         assert isinstance(number, Affine)
