@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from fusiest.base.errors import SpecError
 from fusiest.code.functions import REDUCTIONS, expanded
 from fusiest.spec import (
+    REDUCED,
+    Access,
     Call,
     Constant,
     EinsumInfo,
@@ -24,13 +26,11 @@ from fusiest.spec import (
     replaced,
 )
 
-RESULT = Read("<result>")
-"""In what comes after, the reduced value."""
 _PRODUCTS = ("matmul", "multiply", "sum", "unary")
 """Operations that are the product of all inputs, summed up."""
 _SIGNS = {"subtract": ("add", "negate"), "divide": ("multiply", "reciprocal")}
 """Operations that are a sum or a product, with what becomes of all inputs but the first."""
-IDENTITY = {"sum": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}
+IDENTITY = {"sum": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0, "argmax": -math.inf, "argmin": math.inf}
 """What a reduction begins with, and what a point adds that reads outside of a tensor."""
 
 
@@ -40,9 +40,15 @@ class Body:
 
     map: Term
     reduction: str = "sum"
-    after: Term = RESULT
+    after: Term = REDUCED
     begins: Term | None = None
     """What the reduction begins with, if not with nothing."""
+    parameters: Mapping[str, Access] = field(default_factory=dict)
+    """What it reads besides, which no memory moves: biases that a network's import has folded into it."""
+    padding: Mapping[str, float] = field(default_factory=dict)
+    """What is read outside of tensors, where that counts; elsewhere, a point that reads there adds nothing."""
+    rows: tuple[str, ...] | None = None
+    """Variables along which functions of whole rows go; by default, the last one of what they read."""
     wrong: str | None = None
     """Why it has no meaning, if it is known here."""
 
@@ -51,7 +57,7 @@ class Body:
         if self.wrong is not None:
             raise SpecError(self.wrong)
         begins = expanded(self.begins) if self.begins is not None else None
-        return Body(expanded(self.map, rows), self.reduction, expanded(self.after), begins)
+        return replace(self, map=expanded(self.map, rows), after=expanded(self.after), begins=begins)
 
 
 def formula_of(info: EinsumInfo) -> Term:
@@ -103,11 +109,11 @@ def placed(formula: Term, info: EinsumInfo) -> Body:
         return Body(replaced(formula, _unreduced))
     if not written:
         inner = _summed(formula, varying)
-        return Body(inner, "sum", _after(formula, inner, RESULT))
+        return Body(inner, "sum", _after(formula, inner, REDUCED))
     first, *others = written
     points = math.prod(info.bounds[v] for v in gone)
-    mean = Call("multiply", (RESULT, Call("reciprocal", (Constant(points),))))
-    after = _after(formula, first, mean if first.function == "mean" else RESULT)
+    mean = Call("multiply", (REDUCED, Call("reciprocal", (Constant(points),))))
+    after = _after(formula, first, mean if first.function == "mean" else REDUCED)
     outside = min(_names(after) & varying, default=None)
     wrong = (
         f"it has several reductions, {first.function} and {others[0].function}; give each its own Einsum"
@@ -175,16 +181,19 @@ def _names(term: Term) -> set[str]:
 # --- what comes after, as a part of the map ---------------------------------------------------------------------------
 
 
-def computed_at_points(body: Body, free: Collection[str] = ()) -> Body:
-    """The same body, in which what comes after the reduction reads no tensor that is moved; `free` are those that are not.
+def computed_at_points(body: Body) -> Body:
+    """The same body, in which what comes after the reduction reads no tensor, parameters aside.
 
     Only the points of the nest have all tensors at hand, so sums and products with them become a part of each point:
     `relu(sum(A * B) * D + C)` is `relu` of a sum of `A * B * D` that begins with `C`.
     """
-    if not _names(body.after) - {RESULT.tensor} - set(free):
+    if body.reduction.startswith("arg"):
+        raise SpecError(f"{body.reduction} has no code: where an extreme is wants two values at each place")
+    free = {REDUCED.tensor, *body.parameters}
+    if _names(body.after) <= free:
         return body
     scale, offset, outside = _affine(body.after)
-    if found := _names(outside) - {RESULT.tensor} - set(free):
+    if found := _names(outside) - free:
         raise SpecError(f"{min(found)} is read after the reduction in a function that is no sum or product with it")
     linear = body.reduction == "sum"
     if scale and not linear:
@@ -200,16 +209,16 @@ def computed_at_points(body: Body, free: Collection[str] = ()) -> Body:
 
 def _affine(term: Term) -> tuple[tuple[Term, ...], tuple[Term, ...], Term]:
     """Factors of the result and what is added to it, as far out as it is only that, and the term around."""
-    if not isinstance(term, Call) or RESULT.tensor not in _names(term):
+    if not isinstance(term, Call) or REDUCED.tensor not in _names(term):
         return (), (), term
-    index = next(i for i, part in enumerate(term.arguments) if RESULT.tensor in _names(part))
+    index = next(i for i, part in enumerate(term.arguments) if REDUCED.tensor in _names(part))
     scale, offset, inner = _affine(term.arguments[index])
     others = term.arguments[:index] + term.arguments[index + 1 :]
-    if inner == RESULT and term.function in ("add", "multiply", "negate"):
-        if any(RESULT.tensor in _names(other) for other in others):
+    if inner == REDUCED and term.function in ("add", "multiply", "negate"):
+        if any(REDUCED.tensor in _names(other) for other in others):
             return (), (), term
         if term.function == "add":
-            return scale, (*offset, *others), RESULT
+            return scale, (*offset, *others), REDUCED
         factors = others if term.function == "multiply" else (Constant(-1),)
-        return (*scale, *factors), tuple(Call("multiply", (part, *factors)) for part in offset), RESULT
+        return (*scale, *factors), tuple(Call("multiply", (part, *factors)) for part in offset), REDUCED
     return scale, offset, replace(term, arguments=(*term.arguments[:index], inner, *term.arguments[index + 1 :]))

@@ -102,7 +102,7 @@ _DEFINED = {
     "gelu_tanh(x)": "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))",
     **{f"{name}(x)": "x" for name in ("identity", "copy", "move", "concat", "pad", "unary")},
 }
-ROWS = ("softmax", "log_softmax", "rotate")
+ROWS = ("softmax", "log_softmax", "rotate", "rotate_pairs")
 """Functions of whole rows, along the last variable of what they read: no function of single points."""
 REDUCTIONS = ("sum", "max", "min", "prod", "mean")
 """Of one argument: over all variables that the output does not have."""

@@ -10,26 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fusiest.base.errors import SpecError, check_known
-from fusiest.code.bodies import IDENTITY, RESULT, Body, meanings
+from fusiest.code.bodies import IDENTITY, Body, meanings
 from fusiest.code.functions import FOLDED, PRIMITIVES, ROWS
 from fusiest.code.shapes import TensorShape, shapes, span
-from fusiest.spec import Access, Call, Constant, EinsumInfo, Read, Spec, Term, WorkloadInfo, leaves
+from fusiest.networks import NetworkSpec
+from fusiest.spec import REDUCED, Access, Call, Constant, EinsumInfo, Read, Spec, Term, WorkloadInfo, leaves
 
 NumpyArray: TypeAlias = NDArray[Any]
 MOST_AT_ONCE, MOST_LABELS = 2**22, 50
 """Points of an Einsum that are computed together, and variables that NumPy's einsum knows."""
 
 
-def run(spec: Spec, inputs: Mapping[str, Any] | None = None, whole: bool = False) -> dict[str, NumpyArray]:
+def run(
+    spec: Spec, inputs: Mapping[str, Any] | None = None, whole: bool = False, random_weights: bool = False
+) -> dict[str, NumpyArray]:
     """The results of a workload for arrays of its inputs, with an axis for each rank; all tensors if `whole`.
 
     Without inputs, small whole numbers are made up. What an Einsum computes is in its text or its `formula`.
+    What `from_onnx` gives takes the inputs of the network, and gives its outputs, with the weights of the file or `random_weights`.
 
     >>> from fusiest import load
     >>> run(load("matmuls", N_EINSUMS=1, M=2, KN=2), {"T0": [[1, 2], [3, 4]], "W0": [[1, 1], [0, 2]]})
     {'T1': array([[ 1.,  5.],
            [ 3., 11.]])}
     """
+    if isinstance(spec, NetworkSpec):
+        from fusiest.code.networks import run_network
+
+        return run_network(spec, spec.meaning(random_weights), inputs or {})
     info = spec.info
     arrays = input_arrays(info, inputs)
     found = computed(info, meanings(spec, rows=True), arrays)
@@ -60,10 +68,16 @@ def _made_up(size: tuple[int, ...], number: int) -> NumpyArray:
 def computed(info: WorkloadInfo, bodies: Mapping[str, Body], inputs: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
     """All tensors: the inputs, and what the Einsums make of them, one after the other."""
     boxes = shapes(info, {tensor: array.shape for tensor, array in inputs.items()})
-    arrays = {t: inputs[t] if t in inputs else np.zeros(box.size) for t, box in boxes.items()}
-    for name, einsum in info.einsums.items():
-        _EinsumRun(einsum, bodies[name], boxes, arrays).run()
+    arrays = dict(inputs)
+    for einsum in info.einsums.values():
+        compute(einsum, bodies[einsum.name], boxes, arrays)
     return arrays
+
+
+def compute(einsum: EinsumInfo, body: Body, boxes: Mapping[str, TensorShape], arrays: dict[str, NumpyArray]) -> None:
+    """One Einsum: what it makes is put among the arrays, where all is that it reads."""
+    arrays.setdefault(einsum.output, np.zeros(boxes[einsum.output].size))
+    _EinsumRun(einsum, body, boxes, arrays).run()
 
 
 class _EinsumRun:
@@ -82,6 +96,9 @@ class _EinsumRun:
         for tensor, access in einsum.accesses.items():
             if not access.output:
                 self._read(arrays[tensor], access, boxes[tensor])
+        for name, access in body.parameters.items():
+            shape = arrays[name].shape
+            self._read(arrays[name], access, TensorShape(tuple(access.ranks), (0,) * len(shape), shape))
 
     def run(self) -> None:
         """Compute it all, in slabs along a variable that is not reduced."""
@@ -107,7 +124,7 @@ class _EinsumRun:
         """Apply what comes after to values that are reduced, and put them where they belong."""
         first = tuple(slice(0, 1) if i in self.gone else s for i, s in enumerate(cut))
         values = {tensor: _part(view, first) for tensor, view in self.views.items()}
-        _part(self.output, first)[...] = self._value(self.body.after, {**values, RESULT.tensor: reduced})
+        _part(self.output, first)[...] = self._value(self.body.after, {**values, REDUCED.tensor: reduced})
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -124,7 +141,10 @@ class _EinsumRun:
             for rank, low in zip(box.ranks, lows, strict=True)
         ]
         wide = TensorShape(box.ranks, tuple(lows), ())
-        self.views[access.tensor] = self._view(np.pad(array, pads), access, wide)
+        value = self.body.padding.get(access.tensor)
+        self.views[access.tensor] = self._view(np.pad(array, pads, constant_values=value or 0.0), access, wide)
+        if value is not None:
+            return
         inside = self._view(np.pad(np.ones(array.shape, bool), pads), access, wide)
         self.inside = inside if self.inside is None else self.inside & inside
 
@@ -137,7 +157,8 @@ class _EinsumRun:
             strides.append(sum(moved))
             sizes.append(size if moved else 1)
         begin = tuple(access.ranks[rank].constant - low for rank, low in zip(box.ranks, box.low, strict=True))
-        first = array[tuple(slice(at, at + 1) for at in begin)]
+        corner: Any = (*(slice(at, at + 1) for at in begin), ...)  # an array, also of no axes
+        first = array[corner]
         return np.lib.stride_tricks.as_strided(first, sizes, strides)
 
     # --- computing ------------------------------------------------------------------------------------------------
@@ -182,24 +203,43 @@ class _EinsumRun:
         return isinstance(term, Call) and (term.function in ROWS or any(map(self._has_rows, term.arguments)))
 
     def _row(self, call: Call, arguments: list[Any]) -> Any:
-        """A function of rows, along the last variable of the first tensor that is read."""
+        """A function of rows, along some variables together."""
         tensor = next(leaf.tensor for leaf in leaves(call) if isinstance(leaf, Read))
-        ranks = list(self.einsum.accesses[tensor].ranks.values())
-        axis = list(self.einsum.bounds).index(ranks[-1].variables[-1])
-        x = np.broadcast_to(arguments[0], self.sizes)
-        if call.function == "rotate":
-            half = self.sizes[axis] // 2
-            return x * arguments[1] + np.roll(x, half, axis) * np.where(self._index(axis) < half, -1, 1) * arguments[2]
-        shifted = x - x.max(axis, keepdims=True)
-        total = np.exp(shifted).sum(axis, keepdims=True)
-        return shifted - np.log(total) if call.function == "log_softmax" else np.exp(shifted) / total
+        last = list(self.einsum.accesses[tensor].ranks.values())[-1].variables[-1]
+        axes = [
+            list(self.einsum.bounds).index(variable)
+            for variable in ((last,) if self.body.rows is None else self.body.rows)
+        ]
+        x, *others = (np.broadcast_to(argument, self.sizes) for argument in arguments)
+        if call.function in ("softmax", "log_softmax"):
+            shifted = x - x.max(tuple(axes), keepdims=True)
+            total = np.exp(shifted).sum(tuple(axes), keepdims=True)
+            return shifted - np.log(total) if call.function == "log_softmax" else np.exp(shifted) / total
+        order = [i for i in range(x.ndim) if i not in axes] + axes
+        shape = [self.sizes[i] for i in order]
+        flat, cos, sin = (np.transpose(a, order).reshape(*shape[: len(order) - len(axes)], -1) for a in (x, *others))
+        if call.function == "rotate_pairs":
+            turned = np.stack([-flat[..., 1::2], flat[..., ::2]], -1).reshape(flat.shape)
+        else:
+            half = flat.shape[-1] // 2
+            turned = np.concatenate([-flat[..., half:], flat[..., :half]], -1)
+        return np.transpose((flat * cos + turned * sin).reshape(shape), np.argsort(order))
 
-    def _index(self, axis: int) -> NumpyArray:
-        """The variable of an axis."""
-        return np.arange(self.sizes[axis]).reshape([-1 if i == axis else 1 for i in range(len(self.sizes))])
+
+def _place_of(extreme: Callable[..., Any]) -> Callable[..., Any]:
+    """Where the extreme is, counted over all axes that go together."""
+
+    def place(values: NumpyArray, axis: tuple[int, ...], keepdims: bool) -> NumpyArray:
+        last = np.moveaxis(values, axis, range(-len(axis), 0))
+        found: NumpyArray = extreme(last.reshape(*last.shape[: last.ndim - len(axis)], -1), -1)
+        return np.expand_dims(found, axis) if keepdims else found
+
+    return place
 
 
-_REDUCE: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod}
+_REDUCE: dict[str, Callable[..., Any]] = {
+    "sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "argmax": _place_of(np.argmax), "argmin": _place_of(np.argmin),
+}  # fmt: skip
 
 
 def _cut_sizes(sizes: tuple[int, ...], cut: tuple[slice, ...]) -> tuple[int, ...]:
@@ -208,5 +248,7 @@ def _cut_sizes(sizes: tuple[int, ...], cut: tuple[slice, ...]) -> tuple[int, ...
 
 def _part(view: NumpyArray, cut: tuple[slice, ...]) -> NumpyArray:
     """A part of a view; of axes that do not vary, the one index."""
-    part: NumpyArray = view[tuple(s if size > 1 else slice(None) for s, size in zip(cut, view.shape, strict=True))]
+    slices: Any = (s if size > 1 else slice(None) for s, size in zip(cut, view.shape, strict=True))
+    index: Any = (*slices, ...)
+    part: NumpyArray = view[index]
     return part

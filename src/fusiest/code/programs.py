@@ -15,7 +15,7 @@ from fusiest.code.printing.c.function import CText, helpers
 from fusiest.code.printing.c.tracing import Trace
 from fusiest.code.printing.pseudocode import Pseudocode
 from fusiest.code.printing.reserved import safe
-from fusiest.code.shapes import shapes
+from fusiest.code.shapes import TensorShape, shapes
 from fusiest.looptree import LoopTree
 from fusiest.model import check_tree, evaluate, take_apart
 from fusiest.spec import Spec
@@ -38,10 +38,12 @@ def program_of(
     tree: LoopTree | None = None,
     bodies: Mapping[str, Body] | None = None,
     given: Mapping[str, Sequence[int]] | None = None,
+    padded: bool = False,
 ) -> Program:
     """The statements of a mapping that computes what its Einsums say.
 
-    `bodies`: what they compute, if not what their texts say; `given`: shapes of inputs.
+    `bodies`: what they compute, if not what their texts say; `given`: shapes of inputs (`padded`: which may end before what is
+    read), and of parameters.
     """
     tree = _given(spec, tree)
     warnings = evaluate(spec, tree).warnings
@@ -56,7 +58,11 @@ def program_of(
             found[name] = computed_at_points(body)
         except SpecError as error:
             raise SpecError(f"Einsum {name}: {error.message}", name) from None
-    return lower(spec.info, parts.paths, parts.common, found, shapes(spec.info, given), safe)
+    known = shapes(spec.info, given, padded)
+    for name, access in ((n, a) for body in found.values() for n, a in body.parameters.items()):
+        size = tuple((given or {})[name])
+        known[name] = TensorShape(tuple(access.ranks), (0,) * len(size), size)
+    return lower(spec.info, parts.paths, parts.common, found, known, safe)
 
 
 def code_text(spec: Spec, tree: LoopTree | None = None, language: str = "c") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.base.errors import SpecError
@@ -41,40 +41,42 @@ def span(affine: Affine, bounds: Mapping[str, int]) -> tuple[int, int]:
     return affine.constant + sum(min(end, 0) for end in ends), affine.constant + sum(max(end, 0) for end in ends)
 
 
-def shapes(info: WorkloadInfo, given: Mapping[str, Sequence[int]] | None = None) -> dict[str, TensorShape]:
+def shapes(
+    info: WorkloadInfo, given: Mapping[str, Sequence[int]] | None = None, padded: bool = False
+) -> dict[str, TensorShape]:
     """The shape of every tensor.
 
     What is made goes from the first element that is made to the last. An input has the size of its rank, if the workload gives
-    one; or the shape that is `given`; or else all that is read.
+    one; or the shape that is `given`; or else all that is read. `padded`: given shapes may end before what is read, wherever that is.
     """
     found = {}
     for tensor, users in info.users.items():
         makers = info.producers.get(tensor, ())
-        ranks = tuple(info.einsums[(makers or users)[0]].accesses[tensor].ranks)
-        spans = [
-            [span(info.einsums[e].accesses[tensor].ranks[rank], info.einsums[e].bounds) for e in makers or users]
-            for rank in ranks
-        ]
+        accesses = [(info.einsums[e].accesses[tensor], info.einsums[e].bounds) for e in makers or users]
+        ranks = tuple(accesses[0][0].ranks)
+        spans = [[span(access.ranks[rank], bounds) for access, bounds in accesses] for rank in ranks]
         lows = [min(low for low, _ in ends) for ends in spans]
         sizes = [max(high for _, high in ends) - low + 1 for low, ends in zip(lows, spans, strict=True)]
-        if not makers:
-            for i, rank in enumerate(ranks):
-                if rank in info.rank_sizes:
-                    lows[i], sizes[i] = 0, info.rank_sizes[rank]
-            if given is not None and tensor in given:
-                lows, sizes = _given(tensor, given[tensor], ranks, lows, sizes)
+        for i, rank in enumerate(() if makers else ranks):
+            if rank in info.rank_sizes:
+                lows[i], sizes[i] = 0, info.rank_sizes[rank]
+        if given is not None and tensor in given and not makers:
+            windows = {rank for rank in ranks if padded or any(len(a.ranks[rank].variables) > 1 for a, _ in accesses)}
+            lows, sizes = _given(TensorShape(ranks, tuple(lows), tuple(sizes)), tensor, given[tensor], windows)
         found[tensor] = TensorShape(ranks, tuple(lows), tuple(sizes))
     return found
 
 
 def _given(
-    tensor: str, shape: Sequence[int], ranks: Sequence[str], lows: Sequence[int], sizes: Sequence[int]
+    read: TensorShape, tensor: str, shape: Sequence[int], windows: Collection[str]
 ) -> tuple[list[int], list[int]]:
-    """An input of this shape: all that is read; or from 0 on, and the rest is padding."""
-    if len(shape) != len(ranks):
-        raise SpecError(f"{tensor} has the ranks {', '.join(ranks) or '(none)'}, but the array has {len(shape)} axes")
-    found = [(low if n == size else 0, n) for n, low, size in zip(shape, lows, sizes, strict=True)]
-    for (_, n), rank, low, size in zip(found, ranks, lows, sizes, strict=True):
-        if n < 1 or (n != size and low >= 0 and n < low + size):
+    """An input of this shape: all that is read; or from 0 on, and the rest is padding, which only windows may read."""
+    if len(shape) != len(read.ranks):
+        ranks = ", ".join(read.ranks) or "(none)"
+        raise SpecError(f"{tensor} has the ranks {ranks}, but the array has {len(shape)} axes")
+    found = []
+    for rank, low, size, n in zip(read.ranks, read.low, read.size, shape, strict=True):
+        if n < 1 or (n != size and n < low + size and rank not in windows and low >= 0):
             raise SpecError(f"{tensor} has {size} of rank {rank}, but the array has {n}")
+        found.append((low if n == size else 0, n))
     return [low for low, _ in found], [n for _, n in found]

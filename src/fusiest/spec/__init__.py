@@ -34,6 +34,7 @@ from fusiest.spec.language.fields import (
 )
 from fusiest.spec.language.formulas import (
     COMPARISONS,
+    REDUCED,
     Call,
     Constant,
     Read,
@@ -74,17 +75,18 @@ from fusiest.spec.workload.analysis import Access, EinsumInfo, Stepping, Workloa
 from fusiest.spec.workload.part import explicit_einsum, merged, part_of
 
 __all__ = [
-    "COMPARISONS", "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access",
-    "Action", "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "Call", "ComponentCosts",
-    "Constant", "Dataflow", "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory",
-    "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Read", "Record", "ScalarNode", "Spec", "SpecOrigin", "Stepping",
-    "Term", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names", "beside", "best_mapping",
-    "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined",
-    "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping", "evaluate_expression", "explicit_einsum",
-    "filled", "find_file", "flatten", "formula_text", "inner_item", "instances", "known_fields", "known_objective", "leaves",
-    "library_classes", "library_files", "library_text", "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged",
-    "names_in", "no_tag", "number", "number_of", "number_text", "parse_einsum", "parse_expression", "parse_formula",
-    "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets", "plain_scalar", "project_folder", "read_bool",
-    "read_document", "read_expression", "read_int", "read_list", "read_text", "repeated", "replaced", "saved_objective",
-    "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of", "written_as_is",
+    "COMPARISONS", "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "REDUCED", "RESERVED", "RESULT",
+    "WRITERS", "Access", "Action", "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "Call",
+    "ComponentCosts", "Constant", "Dataflow", "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode",
+    "MapNode", "Memory", "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Read", "Record", "ScalarNode", "Spec",
+    "SpecOrigin", "Stepping", "Term", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names",
+    "beside", "best_mapping", "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names",
+    "check_regular", "combined", "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping",
+    "evaluate_expression", "explicit_einsum", "filled", "find_file", "flatten", "formula_text", "inner_item", "instances",
+    "known_fields", "known_objective", "leaves", "library_classes", "library_files", "library_text", "list_of", "load",
+    "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of", "number_text",
+    "parse_einsum", "parse_expression", "parse_formula", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets",
+    "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text",
+    "repeated", "replaced", "saved_objective", "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
+    "written_as_is",
 ]  # fmt: skip

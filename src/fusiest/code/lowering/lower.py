@@ -14,7 +14,7 @@ from fusiest.code.lowering.blocks import Around, Block, Named, Taking, blocks, l
 from fusiest.code.lowering.indices import Test, most, named
 from fusiest.code.lowering.moves import EinsumMoves, Leaf
 from fusiest.code.lowering.scopes import Scope
-from fusiest.code.lowering.statements import End, Hold, If, Loop, Program, Release, Statement, Turn
+from fusiest.code.lowering.statements import Array, End, Hold, If, Loop, Program, Release, Statement, Turn
 from fusiest.code.shapes import TensorShape
 from fusiest.looptree import Spatial, Temporal, rank_words, tile_words
 from fusiest.model import EinsumNest, NestLoop, Sharing, TreeNode
@@ -35,13 +35,19 @@ def lower(
     """The statements of a mapping that is taken apart. `safe` makes a name one that the language has not taken."""
     found = find_rooms(common, shapes, info.producers, safe)
     nests = {nest.einsum.name: nest for nest in common.nests}
+    parameters = {
+        name: Array(safe(name), name, "", shapes[name].size, outside=shapes[name])
+        for body in bodies.values()
+        for name in body.parameters
+    }
     moves = {
-        name: EinsumMoves(nest, bodies[name], found, shapes, nests, info.producers) for name, nest in nests.items()
+        name: EinsumMoves(nest, bodies[name], found, shapes, nests, info.producers, parameters)
+        for name, nest in nests.items()
     }
     with _deep():
         tree = blocks(common, found.rooms, {name: tuple(of.leaves()) for name, of in moves.items()})
         writer = _BlockWriter(paths, common.nests)
-        names = {array.name for array in found.arrays.values()}
+        names = {array.name for array in (*found.arrays.values(), *parameters.values())}
         writer.write(tree, Scope(writer.statements, safe, taken=names, uneven=_uneven(common.nests)), {})
     arrays = [room.array for room in found.rooms]
     inner = tuple(array for array in arrays if array.outside is None)
@@ -49,7 +55,7 @@ def lower(
     outside.sort(key=lambda array: list(info.users).index(array.tensor))
     inputs = tuple(array for array in outside if array.tensor not in info.producers)
     outputs = tuple(array for array in outside if array.tensor in info.producers)
-    return Program(tuple(writer.statements), inner, inputs, outputs)
+    return Program(tuple(writer.statements), inner, inputs, outputs, tuple(parameters.values()))
 
 
 @contextlib.contextmanager

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusiest.code.bodies import RESULT, Body
+from fusiest.code.bodies import Body
 from fusiest.code.lowering.arrays import Rooms, sinking, sliding_loop
 from fusiest.code.lowering.indices import Index, choose, constant, least, minus, most, named, plus, total
 from fusiest.code.lowering.scopes import Range, Scope
-from fusiest.code.lowering.statements import Element, Finish, Move, Point, Side, Tally, Tile
+from fusiest.code.lowering.statements import Array, Element, Finish, Move, Point, Side, Tally, Tile
 from fusiest.code.shapes import TensorShape, span
 from fusiest.model import EinsumNest, Holder, NestLoop, TensorNest, charged_under, is_reused
-from fusiest.spec import Affine
+from fusiest.spec import REDUCED, Affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,8 @@ class EinsumMoves:
     nests: Mapping[str, EinsumNest]
     """All Einsums."""
     makers: Mapping[str, Sequence[str]]
+    parameters: Mapping[str, Array]
+    """What Einsums read besides, which no memory moves."""
     gone: frozenset[str] = field(init=False)
     """Variables that are reduced."""
 
@@ -60,7 +62,7 @@ class EinsumMoves:
         if info.is_copy_operation:
             yield Leaf(self.nest, len(self.nest.loops), self.nest.loops, self._copy)
             return
-        finish = self._finish() if self.body.after != RESULT and self._reduced(self.nest.loops) else None
+        finish = self._finish() if self.body.after != REDUCED and self._reduced(self.nest.loops) else None
         for holder in sorted(self.nest.holders, key=lambda h: h.position):
             index = self.nest.tensors[holder.tensor].holders.index(holder)
             if index > 0 and not holder.is_toll:
@@ -289,7 +291,7 @@ class EinsumMoves:
                 body=self.body,
                 variables=variables,
                 output=elements.pop(info.output),
-                reads=elements,
+                reads={**elements, **self._free(variables)},
                 outside=self._outside(variables),
                 again=self._again(scope, output, len(output.holders)),
                 alone=alone,
@@ -298,6 +300,14 @@ class EinsumMoves:
                 tallies=tuple(tallies),
             )
         )
+
+    def _free(self, variables: Mapping[str, Affine]) -> dict[str, Element]:
+        """Parameters, as variables index them."""
+        found = {}
+        for name, access in self.body.parameters.items():
+            at = tuple(total(affine, variables) for affine in access.ranks.values())
+            found[name] = Element(Tile(self.parameters[name], (), (constant(0),) * len(at)), at)
+        return found
 
     def _outside(self, variables: Mapping[str, Affine]) -> dict[str, tuple[tuple[Affine, int, int], ...]]:
         """Coordinates of what is read that may be no part of their tensor."""
@@ -371,12 +381,15 @@ class EinsumMoves:
 
         def finish(scope: Scope) -> None:
             ranges = self._ranges(scope, self.nest, loops)
-            sides = []
+            sides, variables = [], dict.fromkeys(info.bounds, constant(0))
             for rank in self.shapes[info.output].ranks:
                 affine = output.access.ranks[rank]
                 step = max((abs(a) for a in affine.coefficients.values()), default=1)
                 sides.append(Side(scope.name(rank), *_ends(affine, ranges), step))
-            scope.statements.append(Finish(info, self._tile(scope, output, index), tuple(sides), self.body))
+                for variable, a in affine.coefficients.items():  # which is 1 or -1 where there are parameters
+                    variables[variable] = plus(constant(-a * affine.constant), sides[-1].coordinate, a)
+            tile = self._tile(scope, output, index)
+            scope.statements.append(Finish(info, tile, tuple(sides), self.body, self._free(variables)))
 
         return Leaf(self.nest, depth, loops, finish, after=True, holder=output.holders[index])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from fusiest.code.bodies import Body
-from fusiest.code.lowering.indices import Index, Test, minus
+from fusiest.code.lowering.indices import Index, Test, minus, named, value_of
 from fusiest.code.shapes import TensorShape
 from fusiest.model import AccessKey, NestLoop
 from fusiest.spec import Affine, EinsumInfo
@@ -79,6 +79,18 @@ class Side:
     @property
     def count(self) -> tuple[Index, Index]:
         return self.counted or (self.low, self.end)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is no more than one coordinate."""
+        return (
+            isinstance(self.low, Affine) and isinstance(self.end, Affine) and value_of(minus(self.end, self.low)) == 1
+        )
+
+    @property
+    def coordinate(self) -> Affine:
+        """A coordinate of it, by its name; or as a number, where there is but one."""
+        return self.low if self.alone and isinstance(self.low, Affine) else named(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,7 @@ class Finish:
     tile: Tile
     box: tuple[Side, ...]
     body: Body
+    parameters: Mapping[str, Element]
 
 
 Statement: TypeAlias = Loop | If | End | Let | Turn | Hold | Release | Move | Point | Finish
@@ -209,3 +222,5 @@ class Program:
     """One for each storage node, those of `inputs` and `outputs` aside."""
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
+    parameters: tuple[Array, ...] = ()
+    """What Einsums read that no memory moves."""

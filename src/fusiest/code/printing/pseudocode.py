@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fusiest.code.bodies import RESULT
 from fusiest.code.lowering.indices import value_of
 from fusiest.code.lowering.statements import (
     Array,
@@ -26,9 +25,9 @@ from fusiest.code.lowering.statements import (
     Statement,
     Turn,
 )
-from fusiest.code.printing.texts import ProgramText, TextLine, joined, single
+from fusiest.code.printing.texts import ProgramText, TextLine, joined
 from fusiest.code.shapes import TensorShape
-from fusiest.spec import EinsumInfo, access_text, formula_text
+from fusiest.spec import REDUCED, EinsumInfo, access_text, formula_text
 
 
 class Pseudocode(ProgramText):
@@ -80,9 +79,9 @@ class Pseudocode(ProgramText):
                 self.move(statement)
             case Point():
                 self.point(statement)
-            case Finish(info, _, box, body):
+            case Finish(info, _, box, body, _):
                 part = self.part(info.output, box)
-                reads = {**_accesses(info), RESULT.tensor: part}
+                reads = {**_accesses(info), REDUCED.tensor: part}
                 self.add(f"{part} = {formula_text(body.after, reads.__getitem__)}")
             case Release():
                 pass
@@ -128,8 +127,7 @@ class Pseudocode(ProgramText):
     def side(self, side: Side, low: int, end: int) -> str:
         if (value_of(side.low), value_of(side.end)) == (low, end):
             return ":"
-        alone = single(side)
-        return self.index(alone) if alone is not None else f"{self.index(side.low)}..{self.index(side.end)}"
+        return self.index(side.low) if side.alone else f"{self.index(side.low)}..{self.index(side.end)}"
 
     def point(self, point: Point) -> None:
         info, body = point.info, point.body
@@ -140,8 +138,8 @@ class Pseudocode(ProgramText):
         output = access_text(info.output, info.accesses[info.output].ranks.items())
         text = formula_text(body.map, reads.__getitem__)
         if point.finishes:
-            if body.after != RESULT:
-                text = formula_text(body.after, {**reads, RESULT.tensor: text}.__getitem__)
+            if body.after != REDUCED:
+                text = formula_text(body.after, {**reads, REDUCED.tensor: text}.__getitem__)
             step = f"{output} = {text}"
         elif body.reduction in ("max", "min"):
             step = f"{output} = {body.reduction}({output}, {text})"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.code.functions import PRIMITIVES
-from fusiest.code.lowering.indices import Index, Test, minus, named, value_of
+from fusiest.code.lowering.indices import Index, Test, minus, value_of
 from fusiest.code.lowering.statements import Side, Tile
 from fusiest.spec import Affine, Call, Constant, Read, Term
 
@@ -130,15 +130,3 @@ class ProgramText:
 
     def number(self, value: float) -> str:
         return repr(value)
-
-
-def single(side: Side) -> Affine | None:
-    """The one coordinate of a side, if it is no more than that."""
-    if isinstance(side.low, Affine) and isinstance(side.end, Affine) and value_of(minus(side.end, side.low)) == 1:
-        return side.low
-    return None
-
-
-def coordinates(box: Sequence[Side]) -> tuple[Affine, ...]:
-    """The coordinates in a box, by their names, or as numbers where there is but one."""
-    return tuple(alone if (alone := single(side)) is not None else named(side.name) for side in box)

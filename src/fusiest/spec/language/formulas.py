@@ -41,6 +41,8 @@ class Call:
 
 
 Term: TypeAlias = Read | Constant | Call
+REDUCED = Read("<result>")
+"""In what comes after a reduction, the reduced value."""
 
 
 class ParsedTerm(NamedTuple):

@@ -129,3 +129,11 @@ def makefile(count: bool, trace: tuple[str, str] | None) -> str:
     if trace is not None:
         more += _TRACE.format(memory=trace[0], style=trace[1])
     return _MAKEFILE.format(more=more)
+
+
+def dispatch(program: Program, parts: int) -> str:
+    """`run`, which calls a part with an array for each argument."""
+    count = len((*program.inputs, *program.parameters, *program.outputs))
+    arguments = ", ".join(f"(void *)t[{i}]" for i in range(count))
+    calls = [f"    case {i}: part_{i}({arguments}); break;" for i in range(parts)]
+    return "\n".join(["void run(int part, value **t) {", "  switch (part) {", *calls, "  }", "}"]) + "\n"

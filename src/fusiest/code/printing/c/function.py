@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from fusiest.base.errors import SpecError
-from fusiest.code.bodies import RESULT
 from fusiest.code.lowering.indices import Index, plus
 from fusiest.code.lowering.statements import (
     Array,
@@ -29,8 +28,8 @@ from fusiest.code.lowering.statements import (
 )
 from fusiest.code.printing.c.counting import Counters
 from fusiest.code.printing.c.tracing import Trace
-from fusiest.code.printing.texts import ProgramText, TextLine, coordinates, joined, single
-from fusiest.spec import Affine
+from fusiest.code.printing.texts import ProgramText, TextLine, joined
+from fusiest.spec import REDUCED, Affine
 
 MOST_BYTES = 2**31
 """Of all arrays: more wants another memory model of the compiler."""
@@ -52,17 +51,34 @@ class CText(ProgramText):
         self.lines: list[TextLine] = []
         self.seen: list[str] = []
         """Arrays of what a copy has moved."""
+        self.used: set[str] = set()
+        """Arrays that something is read from."""
         self.depth = 1
 
     def function(self, name: str) -> str:
         """The function, with its arrays."""
+        body = self.body()
+        unused = [f"  (void){array.name};" for array in self.program.arrays if array.name not in self.used]
+        arrays = [f"  {line}" for line in self.globals()]
+        return "\n".join([self.head(name), *arrays, *self.seen, *unused, *body, "}"]) + "\n"
+
+    def part(self, name: str) -> str:
+        """The function, whose arrays are those of the file."""
+        return "\n".join([f"static {self.head(name)}", *self.body(), "}"]) + "\n"
+
+    def globals(self) -> list[str]:
+        """The arrays."""
         check_sizes(self.program)
+        return list(self.arrays())
+
+    def body(self) -> list[str]:
         for statement in self.program.statements:
             self.statement(statement)
-        return "\n".join([self.head(name), *self.arrays(), *self.seen, *joined(self.lines), "}"]) + "\n"
+        return joined(self.lines)
 
     def head(self, name: str) -> str:
-        arguments = [f"const value {a.name}{_sizes(a.shape)}" for a in self.program.inputs]
+        given = (*self.program.inputs, *self.program.parameters)
+        arguments = [f"const value {a.name}{_sizes(a.shape)}" for a in given]
         arguments += [f"value {a.name}{_sizes(a.shape)}" for a in self.program.outputs]
         return f"void {name}({', '.join(arguments)}) {{"
 
@@ -70,7 +86,7 @@ class CText(ProgramText):
         for array in self.program.arrays:
             sizes = _sizes((*(lane.iterations for lane in array.lanes), *array.shape))
             each = " in each instance" if array.lanes else ""
-            yield f"  static value {array.name}{sizes}; // {array.memory} reserves {array.bits:.15g} bits{each}"
+            yield f"static value {array.name}{sizes}; // {array.memory} reserves {array.bits:.15g} bits{each}"
 
     def add(self, text: str, defines: str = "") -> None:
         self.lines.append(TextLine(self.depth, text, defines))
@@ -133,10 +149,11 @@ class CText(ProgramText):
         self.add(f"// {words}" + (" (partial sums)" if move.again else ""))
         if move.again:
             self.open(f"if ({self.any_of(move.again)})")
-        at = coordinates(move.box)
+        at = [side.coordinate for side in move.box]
         depth = self.box(move.box)
         near, far = self.element(move.inner, at), self.element(move.outer, at)
         down = move.kind == "fetch"
+        self.used.add((outer if down else inner).name)
         self.touch(move.tallies, (("read", far, outer), ("write", near, inner)), down)
         self.touch(move.tallies, (("write", far, outer), ("read", near, inner)), not down)
         if down:
@@ -153,7 +170,7 @@ class CText(ProgramText):
 
     def box(self, box: Sequence[Side]) -> int:
         """Open a loop for each side; gives how many."""
-        sides = [side for side in box if single(side) is None]
+        sides = [side for side in box if not side.alone]
         for side in sides:
             step = f"{side.name} += {side.step}" if side.step > 1 else f"{side.name}++"
             self.open(f"for (int {side.name} = {self.index(side.low)}; {side.name} < {self.index(side.end)}; {step})")
@@ -181,12 +198,13 @@ class CText(ProgramText):
         target = self.read(point.output)
         before = [*point.again, *point.alone]
         more = bool(before) or body.begins is not None
-        plain = body.reduction in ("sum", "prod") and not point.outside
-        text = self.term(body.map, reads, 2 if more and plain else 0)
         inside = {
             tensor: " && ".join(f"{self.index(at)} >= {low} && {self.index(at)} < {end}" for at, low, end in places)
             for tensor, places in point.outside.items()
         }
+        for tensor in body.padding.keys() & inside.keys():
+            reads[tensor] = f"({inside.pop(tensor)} ? {reads[tensor]} : {self.number(body.padding[tensor])})"
+        text = self.term(body.map, reads, 2 if more and body.reduction in ("sum", "prod") and not inside else 0)
         if inside:
             text = f"({' && '.join(inside.values())} ? {text} : {_nothing(body.reduction)})"
         if more:
@@ -196,22 +214,24 @@ class CText(ProgramText):
                 begins = f"({self.none_of(point.lanes)} ? {begins} : 0)"
             begun = f"({self.any_of(before)} ? {target} : {begins})" if before else begins
             text = _COMBINED[body.reduction].format(begun, text)
-        if not point.finishes or body.after == RESULT:
+        if not point.finishes or body.after == REDUCED:
             self.add(f"{target} = {text};")
             return
         self.open("")
         self.add(f"const value x = {text};")
-        self.add(f"{target} = {self.term(body.after, {RESULT.tensor: 'x'})};")
+        self.add(f"{target} = {self.term(body.after, {**reads, REDUCED.tensor: 'x'})};")
         self.close()
 
     def read(self, element: Element) -> str:
+        self.used.add(element.tile.array.name)
         return self.element(element.tile, element.coordinates)
 
     def finish(self, finish: Finish) -> None:
         self.add(f"// {finish.info.name} is summed up")
         depth = self.box(finish.box)
-        target = self.element(finish.tile, coordinates(finish.box))
-        self.add(f"{target} = {self.term(finish.body.after, {RESULT.tensor: target})};")
+        target = self.element(finish.tile, [side.coordinate for side in finish.box])
+        reads = {name: self.read(element) for name, element in finish.parameters.items()}
+        self.add(f"{target} = {self.term(finish.body.after, {**reads, REDUCED.tensor: target})};")
         self.end_box(depth)
 
     # --- counts ---------------------------------------------------------------------------------------------------
