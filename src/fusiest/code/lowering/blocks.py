@@ -1,13 +1,14 @@
 """The order in which Einsums take turns: which loops they really share, where arrays take room, and where lanes run side by side.
 
-Einsums share a loop only as deep as they exchange a tensor, as the model says (`Sharing`). A Spatial loop is put around all that
-happens in its lanes, as far out as it is written, but never around what happens once for all lanes.
+Einsums share a loop only as deep as they exchange a tensor, as the model says (`Sharing`). A Spatial loop stands around each step
+that is taken in its lanes: all take it together. For people, it stands as far out as it is written, but never around what happens
+once for all lanes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from fusiest.code.lowering.arrays import Room
@@ -44,16 +45,20 @@ class Named:
 Block: TypeAlias = Around | Taking | Named | Leaf
 
 
-def blocks(common: Sharing, rooms: Sequence[Room], leaves: Mapping[str, Sequence[Leaf]]) -> list[Block]:
-    """The whole mapping."""
-    return _Turns(common, rooms, leaves).whole()
+def blocks(
+    common: Sharing, rooms: Sequence[Room], leaves: Mapping[str, Sequence[Leaf]], as_written: bool
+) -> list[Block]:
+    """The whole mapping. `as_written`: Spatial loops stand around the loops that are written inside of them, if they can."""
+    return _Turns(common, rooms, leaves, as_written).whole()
 
 
 class _Turns:
     """Groups of Einsums that run together, loop by loop."""
 
-    def __init__(self, common: Sharing, rooms: Sequence[Room], leaves: Mapping[str, Sequence[Leaf]]) -> None:
-        self.nests, self.rooms, self.leaves = common.nests, rooms, leaves
+    def __init__(
+        self, common: Sharing, rooms: Sequence[Room], leaves: Mapping[str, Sequence[Leaf]], as_written: bool
+    ) -> None:
+        self.nests, self.rooms, self.leaves, self.as_written = common.nests, rooms, leaves, as_written
         self.adjacent = [common.loops(i, i + 1) for i in range(len(self.nests) - 1)]
         self.splits: dict[int, list[int]] = {i: [] for i in range(len(self.nests))}
         self._split(range(len(self.nests)))
@@ -74,7 +79,7 @@ class _Turns:
 
     def whole(self) -> list[Block]:
         persistent = tuple(room.array for room in self.rooms if room.level < 0)
-        inner = _laned(self._group(range(len(self.nests)), 0, set()), frozenset())
+        inner = _laned(self._group(range(len(self.nests)), 0, set()), frozenset(), self.as_written)
         return [*_taking(persistent, False), *inner, *_taking(persistent, True)]
 
     def _group(self, group: range, depth: int, held: set[int]) -> list[Block]:
@@ -138,35 +143,32 @@ def _taking(arrays: Iterable[Array], free: bool) -> Iterator[Taking]:
 # --- lanes ----------------------------------------------------------------------------------------------------------
 
 
-def _laned(blocks: Sequence[Block], around: frozenset[int]) -> list[Block]:
+def _laned(blocks: Sequence[Block], around: frozenset[int], as_written: bool) -> list[Block]:
     """Blocks with Spatial loops in place; those in `around` are already."""
     found: list[Block] = []
     i = 0
     while i < len(blocks):
-        lanes = _lanes(blocks[i], around)
+        block = blocks[i]
+        lanes = _lanes(block, around, as_written)
         if not lanes:
-            found.append(_inside(blocks[i], around))
+            inner = _laned(block.inner, around, as_written) if isinstance(block, Around) else []
+            found.append(replace(block, inner=tuple(inner)) if isinstance(block, Around) else block)
             i += 1
             continue
         lane = lanes[0]
-        end = next((j for j in range(i, len(blocks)) if lane not in _lanes(blocks[j], around)), len(blocks))
+        others = range(i, len(blocks))
+        end = next((j for j in others if lane not in _lanes(blocks[j], around, as_written)), len(blocks))
         run = blocks[i:end]
         nests = tuple({leaf.nest.einsum.name: leaf.nest for block in run for leaf in _leaves(block)}.values())
         depth = nests[0].numbers.index(lane)
-        found.append(Around(nests, lane, depth, tuple(_laned(run, around | {lane}))))
+        found.append(Around(nests, lane, depth, tuple(_laned(run, around | {lane}, as_written))))
         i = end
     return found
 
 
-def _inside(block: Block, around: frozenset[int]) -> Block:
-    if isinstance(block, Around):
-        return Around(block.nests, block.loop, block.depth, tuple(_laned(block.inner, around)))
-    return block
-
-
-def _lanes(block: Block, around: frozenset[int]) -> list[int]:
+def _lanes(block: Block, around: frozenset[int], as_written: bool) -> list[int]:
     """The Spatial loops that may stand around a block: all that it does happens in their lanes, and they are written there."""
-    leaves = list(_leaves(block))
+    leaves = list(_leaves(block)) if as_written or isinstance(block, Leaf) else []
     if not leaves:
         return []
     common = set.intersection(*({lane.number for lane in leaf.lanes} for leaf in leaves)) - around

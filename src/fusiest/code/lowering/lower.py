@@ -30,13 +30,14 @@ def lower(
     common: Sharing,
     bodies: Mapping[str, Body],
     shapes: Mapping[str, TensorShape],
-    safe: Callable[[str], str] = str,
+    safe: Callable[[str], str] | None = None,
 ) -> Program:
-    """The statements of a mapping that is taken apart. `safe` makes a name one that the language has not taken."""
-    found = find_rooms(common, shapes, info.producers, safe)
+    """The statements of a mapping that is taken apart, for people; or for a language, in which `safe` makes a name one that is
+    not taken."""
+    found = find_rooms(common, shapes, info.producers, safe or str)
     nests = {nest.einsum.name: nest for nest in common.nests}
     parameters = {
-        name: Array(safe(name), name, "", shapes[name].size, outside=shapes[name])
+        name: Array((safe or str)(name), name, "", shapes[name].size, outside=shapes[name])
         for body in bodies.values()
         for name in body.parameters
     }
@@ -45,10 +46,11 @@ def lower(
         for name, nest in nests.items()
     }
     with _deep():
-        tree = blocks(common, found.rooms, {name: tuple(of.leaves()) for name, of in moves.items()})
+        leaves = {name: tuple(of.leaves()) for name, of in moves.items()}
+        tree = blocks(common, found.rooms, leaves, as_written=safe is None)
         writer = _BlockWriter(paths, common.nests)
         names = {array.name for array in (*found.arrays.values(), *parameters.values())}
-        writer.write(tree, Scope(writer.statements, safe, taken=names, uneven=_uneven(common.nests)), {})
+        writer.write(tree, Scope(writer.statements, safe or str, taken=names, uneven=_uneven(common.nests)), {})
     arrays = [room.array for room in found.rooms]
     inner = tuple(array for array in arrays if array.outside is None)
     outside = [array for array in arrays if array.outside is not None]
@@ -117,7 +119,7 @@ class _BlockWriter:
             case Taking(arrays, free):
                 self.statements += [Release(array) if free else Hold(array) for array in arrays]
             case Leaf():
-                self._leaf(block, scope.inner())
+                self._leaf(block, scope)
             case Around():
                 self._loop(block, scope, guards)
 
@@ -127,7 +129,7 @@ class _BlockWriter:
             leaf.write(scope)
             return
         self.statements.append(If(tests))
-        leaf.write(scope)
+        leaf.write(scope.inner())
         self.statements.append(End())
 
     def _loop(self, block: Around, scope: Scope, guards: Guards) -> None:

@@ -211,8 +211,8 @@ class EinsumMoves:
         begin = self._ranges(scope, self.nest, tensor.loops_above(index))
         pieces = {loop.variable for loop in sinking(self.nest, holder, index) if loop.iterations > 1}
         sliding = sliding_loop(self.nest, holder, index)
-        sides = []
-        for rank in self.shapes[access.tensor].ranks:
+        sides, ranks = [], self.shapes[access.tensor].ranks
+        for rank, name in zip(ranks, scope.names(ranks), strict=True):
             affine = access.ranks[rank]
             low, end = _ends(affine, ranges)
             moved: Ends = (low, end)
@@ -224,7 +224,7 @@ class EinsumMoves:
             if memory == 0:
                 moved = self._clipped(tensor, rank, moved)
             step = max((abs(a) for a in affine.coefficients.values()), default=1) if access.output else 1
-            sides.append(Side(scope.name(rank), *moved, step, counted))
+            sides.append(Side(name, *moved, step, counted))
         return tuple(sides)
 
     def _slid(self, scope: Scope, affine: Affine, loop: NestLoop, ranges: Mapping[str, Range]) -> tuple[Ends, Ends]:
@@ -382,10 +382,11 @@ class EinsumMoves:
         def finish(scope: Scope) -> None:
             ranges = self._ranges(scope, self.nest, loops)
             sides, variables = [], dict.fromkeys(info.bounds, constant(0))
-            for rank in self.shapes[info.output].ranks:
+            ranks = self.shapes[info.output].ranks
+            for rank, name in zip(ranks, scope.names(ranks), strict=True):
                 affine = output.access.ranks[rank]
                 step = max((abs(a) for a in affine.coefficients.values()), default=1)
-                sides.append(Side(scope.name(rank), *_ends(affine, ranges), step))
+                sides.append(Side(name, *_ends(affine, ranges), step))
                 for variable, a in affine.coefficients.items():  # which is 1 or -1 where there are parameters
                     variables[variable] = plus(constant(-a * affine.constant), sides[-1].coordinate, a)
             tile = self._tile(scope, output, index)

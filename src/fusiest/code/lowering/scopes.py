@@ -65,6 +65,11 @@ class Scope:
         self.taken.add(name)
         return name
 
+    def names(self, wanted: Sequence[str]) -> list[str]:
+        """Names for one statement alone: others may have them, too."""
+        inner = self.inner()
+        return [inner.name(name) for name in wanted]
+
     def let(self, wanted: str, value: Index) -> Affine:
         """A number by a name, unless it is a plain sum."""
         if isinstance(value, Affine):

@@ -24,7 +24,7 @@ def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> d
 
     `path`: of the file, beside which external data may be.
     """
-    from onnx import numpy_helper
+    from onnx import helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
 
     found: dict[str, RawArray] = {}
@@ -37,8 +37,8 @@ def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> d
             raise SpecError(f"the weights take more than {MOST_BYTES // 2**30} GiB as numbers of 64 bits")
         floating = tensor.data_type in (1, 10, 11, 16)
         array = None if random and floating and shape else _stored(tensor, path)
-        if array is None and not floating:
-            raise SpecError(f"the values of {shown(tensor.name)} are not in the file, and they are no weights")
+        if array is None and not floating:  # masks let all through, indices are the first
+            array = np.full(shape, tensor.data_type == 9, helper.tensor_dtype_to_np_dtype(tensor.data_type))
         found[tensor.name] = array if array is not None else made_up(generator, shape)
     opset = list(model.opset_import)
     for node in model.graph.node:
