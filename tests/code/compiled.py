@@ -29,7 +29,7 @@ from fusiest.model import take_apart
 FLAGS = ("-std=c99", "-O1", "-Wall", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 RawArray = np.ndarray[Any, Any]
-_NONE = "no C compiler: install gcc or clang, or pip install 'fusiest[compiler]'"
+_NONE = "no C compiler: install gcc or clang, or pip install ziglang"
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 `bodies` are what Einsums compute, in `functions` that have a meaning, on tensors of known `shapes`: `in_numpy` does it.
 `programs` lowers a mapping to statements (`lowering`) and writes these in a language (`printing`).
+`networks` are imported networks with their weights; `network_parts` are what runs between nodes that are no Einsums.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from fusiest.base.doors import lazy
 if TYPE_CHECKING:
     from fusiest.code.bodies import einsum_words
     from fusiest.code.in_numpy import run
+    from fusiest.code.networks import network_files
     from fusiest.code.programs import c_files, code_text, pseudocode
 
-__all__ = ["c_files", "code_text", "einsum_words", "pseudocode", "run"]
+__all__ = ["c_files", "code_text", "einsum_words", "network_files", "pseudocode", "run"]
 
 if not TYPE_CHECKING:  # most commands write no code
     __getattr__, __dir__ = lazy(__name__)

@@ -14,10 +14,10 @@ from fusiest.base.errors import SpecError
 from fusiest.code.bodies import Body
 from fusiest.code.in_numpy import NumpyArray, compute
 from fusiest.code.lowering.statements import Program
-from fusiest.code.parts import ProgramPart, in_order, parts_of
+from fusiest.code.network_parts import ProgramPart, in_order, parts_of
 from fusiest.code.printing.c.around import dispatch
 from fusiest.code.printing.c.function import CText, helpers
-from fusiest.code.printing.driver import DRIVER, MAKEFILE
+from fusiest.code.printing.network_script import DRIVER, MAKEFILE
 from fusiest.code.programs import program_of
 from fusiest.code.shapes import shapes
 from fusiest.looptree import LoopTree
@@ -124,7 +124,7 @@ def run_node(node: bytes, given: Sequence[NumpyArray | None], opset: Mapping[str
 # --- as a program ---------------------------------------------------------------------------------------------------
 
 
-def network_files(spec: Spec, tree: LoopTree | None, meaning: NetworkMeaning) -> dict[str, str | bytes]:
+def network_files(spec: Spec, meaning: NetworkMeaning, tree: LoopTree | None = None) -> dict[str, str | bytes]:
     """Files by name: the functions of a network's mapping, its weights, and a script that runs it all."""
     program = program_of(spec, tree, bodies_of(meaning), _shapes(meaning), padded=True)
     parts = parts_of(program, spec.info)

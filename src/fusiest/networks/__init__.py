@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NETWORK_OPTIONS", "CutNode", "ImportOptions", "ImportReport", "NetFormula", "NetworkImport", "NetworkMeaning",
     "NetworkSpec", "NodeFate", "Picked", "bits_by_set", "from_onnx", "from_torch", "import_network", "network_meaning",
-    "network_text", "open_dimensions",
+    "network_options", "network_text", "open_dimensions",
 ]  # fmt: skip
 
 NETWORK_OPTIONS = ("batch", "bits", "softmax", "elementwise")

@@ -18,8 +18,8 @@ from fusiest.networks.lowering.extents import Axis, spread
 from fusiest.networks.lowering.tensors import RESULT, Apply, NetAccess, NetEinsum, NetTensor, Position, View
 from fusiest.networks.output.readable_names import NetNames
 from fusiest.networks.passes.lowered import Lowered
-from fusiest.networks.values.terms import term_of
-from fusiest.networks.values.weights import RawArray
+from fusiest.networks.values.operator_terms import term_of
+from fusiest.networks.values.weights import Constants, RawArray
 from fusiest.spec import REDUCED, Access, Affine, Call, Constant, Read, Term
 
 if TYPE_CHECKING:
@@ -89,15 +89,17 @@ class NetworkMeaning:
     given: Mapping[str, tuple[int, ...]]
     """Shapes of the network's inputs."""
     opset: Mapping[str, int]
+    made_up: str = ""
+    """What to say of weights that are not in the file."""
 
 
-def meaning_of(
-    model: onnx.ModelProto, lowered: Lowered, names: NetNames, constants: Mapping[str, RawArray]
-) -> NetworkMeaning:
+def meaning_of(model: onnx.ModelProto, lowered: Lowered, names: NetNames, constants: Constants) -> NetworkMeaning:
     """The meaning of an import; `constants` are the values of all that depends on no input."""
     if lowered.lowering.batch is not None:
         raise SpecError("values are of one sample: leave the batch out")
-    return _Meaning(model, lowered, names, constants).whole()
+    missing = constants.weights - constants.stored
+    made_up = f"{missing} of {constants.weights} weights are not in the file, and random ones take their place"
+    return replace(_Meaning(model, lowered, names, constants.values).whole(), made_up=made_up if missing else "")
 
 
 class _Meaning:

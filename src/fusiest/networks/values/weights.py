@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,15 @@ MOST_BYTES = 2**34
 """Of all weights together."""
 
 
-def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> dict[str, RawArray]:
+class Constants(NamedTuple):
+    """Values by name, and how many of the weights are in the file, and how many there are."""
+
+    values: Mapping[str, RawArray]
+    stored: int
+    weights: int
+
+
+def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> Constants:
     """All values that depend on no input. Weights that are not there, or all if so asked for, are random, the same every time.
 
     `path`: of the file, beside which external data may be.
@@ -29,7 +37,7 @@ def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> d
 
     found: dict[str, RawArray] = {}
     generator = np.random.default_rng(0)
-    total = 0
+    total = stored = 0
     for tensor in model.graph.initializer:
         shape = tuple(int(size) for size in tensor.dims)
         total += 8 * math.prod(shape)
@@ -37,6 +45,7 @@ def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> d
             raise SpecError(f"the weights take more than {MOST_BYTES // 2**30} GiB as numbers of 64 bits")
         floating = tensor.data_type in (1, 10, 11, 16)
         array = None if random and floating and shape else _stored(tensor, path)
+        stored += array is not None
         if array is None and not floating:  # masks let all through, indices are the first
             array = np.full(shape, tensor.data_type == 9, helper.tensor_dtype_to_np_dtype(tensor.data_type))
         found[tensor.name] = array if array is not None else made_up(generator, shape)
@@ -50,7 +59,7 @@ def constant_values(model: onnx.ModelProto, path: str | None, random: bool) -> d
         evaluator = ReferenceEvaluator(_model_of(node, found, opset, numpy_helper))
         results: Any = evaluator.run(None, {})
         found.update(zip([name for name in node.output if name], results, strict=False))
-    return found
+    return Constants(found, stored, len(model.graph.initializer))
 
 
 def _model_of(node: onnx.NodeProto, known: Mapping[str, RawArray], opset: Any, numpy_helper: Any) -> onnx.ModelProto:
