@@ -47,6 +47,11 @@ def compiler() -> tuple[str, ...]:
     return ()
 
 
+def plain_compiler() -> tuple[str, ...]:
+    """The same without sanitizers, for what Python itself loads."""
+    return tuple(word for word in compiler() if word not in SANITIZERS)
+
+
 needs_compiler = pytest.mark.skipif(not compiler(), reason=_NONE)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -23,7 +22,7 @@ from fusiest.base.errors import SpecError
 from fusiest.code import network_files
 from fusiest.code.networks import run_network
 from fusiest.networks import NetworkSpec, from_onnx
-from tests.code.compiled import compiler, needs_compiler
+from tests.code.compiled import needs_compiler, plain_compiler
 from tests.command_line import Capture, run
 from tests.networks.random_graphs import random_graph
 from tests.proving import PROVE
@@ -61,8 +60,7 @@ def compiled(files: Mapping[str, str | bytes], folder: Path) -> Any:
     """The script of the folder, as a module, beside its compiled functions."""
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    plain = compiler()[:1] if shutil.which(compiler()[0]) else compiler()
-    settings = (f"CC={' '.join(plain)}", "CFLAGS=-O1 -Wall -Werror")
+    settings = (f"CC={' '.join(plain_compiler())}", "CFLAGS=-O1 -Wall -Werror")
     done = subprocess.run(
         ["make", "-s", *settings, "network.so"], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -158,7 +156,7 @@ def test_a_network_runs_from_the_command_line(tmp_path: Path, capsys: Capture) -
     assert out == f"{folder}: network.c, network.json, network.npz, run.py, Makefile\n"
     inputs = {"x": np.random.default_rng(0).integers(-4, 5, (1, 2, 3, 8)).astype(np.float32)}
     np.savez(tmp_path / "in.npz", **inputs)
-    subprocess.run(["make", "-s", "-C", folder, f"CC={' '.join(compiler()[:1])}"], check=True)
+    subprocess.run(["make", "-s", "-C", folder, f"CC={' '.join(plain_compiler())}"], check=True)
     command = [sys.executable, f"{folder}/run.py", tmp_path / "in.npz", "-o", tmp_path / "out.npz"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("r: 1 x 2 x 3 x 4, sum ")

@@ -59,7 +59,7 @@ PRIMITIVES = {
     "abs": Primitive(np.abs, "fabs({0})", "T.fabs({0})"),
     "round": Primitive(np.rint, "rint({0})", "T.nearbyint({0})"),
     "erf": Primitive(_erf, "erf({0})", "T.erf({0})"),
-    "remainder": Primitive(np.fmod, "fmod({0}, {1})", "T.fmod({0}, {1})"),
+    "remainder": Primitive(np.fmod, "fmod({0}, {1})", 'T.call_pure_extern("float64", "fmod", {0}, {1})'),
     **{
         name: _same_name(name, getattr(np, numpy))
         for name, numpy in {

@@ -15,6 +15,7 @@ from fusiest.code.printing.c.function import CText, helpers
 from fusiest.code.printing.c.tracing import Trace
 from fusiest.code.printing.pseudocode import Pseudocode
 from fusiest.code.printing.reserved import safe
+from fusiest.code.printing.tensor_ir import module_text
 from fusiest.code.shapes import TensorShape, shapes
 from fusiest.looptree import LoopTree
 from fusiest.model import check_tree, evaluate, take_apart
@@ -70,9 +71,10 @@ def code_text(spec: Spec, tree: LoopTree | None = None, language: str = "c") -> 
     check_known(language, LANGUAGES, f"there is no code in '{language}'")
     if language == "pseudocode":
         return pseudocode(spec, tree)
+    program = program_of(spec, tree)
     if language == "tvm":
-        raise NotImplementedError
-    text = CText(program_of(spec, tree)).function("mapping")
+        return module_text(program)
+    text = CText(program).function("mapping")
     return helpers(text) + "\n" + text
 
 

@@ -24,7 +24,7 @@ class TextLine:
     defines: str = ""
 
 
-def joined(lines: Sequence[TextLine]) -> list[str]:
+def joined(lines: Sequence[TextLine], pad: str = PAD) -> list[str]:
     """The lines as text, without definitions that nobody needs."""
     kept: list[str] = []
     used: set[str] = set()
@@ -33,7 +33,7 @@ def joined(lines: Sequence[TextLine]) -> list[str]:
             continue
         used.discard(line.defines)
         used.update(_WORD.findall(line.text.partition("=")[2] if line.defines else line.text))
-        kept.append(f"{PAD * line.depth}{line.text}" if line.text else "")
+        kept.append(f"{pad * line.depth}{line.text}" if line.text else "")
     return kept[::-1]
 
 
