@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo mutants test test-browser test-cluster test-torch check docs prove bench fuzz fuzz-networks vendor clean
+.PHONY: demo mutants test test-browser test-cluster test-torch test-tvm check docs prove bench fuzz fuzz-networks vendor clean
 
 # Maps one layer of GPT-3 6.7B onto a TPU v4i; the report, the mapping and the numbers are left in demo/.
 demo: $(VENV)/.installed
@@ -31,6 +31,11 @@ test-torch: $(VENV)/.installed
 	$(BIN)/pip install -q --no-deps torchvision
 	$(BIN)/python -m pytest tests/networks/test_torch.py
 
+# Mappings as TVM modules: its wheel is 100 MB and more; without it these tests are skipped.
+test-tvm: $(VENV)/.installed
+	$(BIN)/pip install -q -e '.[tvm]'
+	$(BIN)/python -m pytest tests/code/test_tvm.py
+
 # Sweeps on a Dask cluster of this machine, whose processes are killed; FUSIEST_PROVE=1 for twenty times.
 test-cluster: $(VENV)/.installed
 	$(BIN)/pip install -q -e '.[cluster]'
@@ -44,7 +49,7 @@ docs: $(VENV)/.installed
 # The random proofs: thousands of cases against the simulator and the exhaustive mappers, some 20 minutes on two cores;
 # FUSIEST_PROVE_SECONDS=600 (for each, in place of 35) for a night.
 prove: $(VENV)/.installed
-	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
+	FUSIEST_PROVE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/model tests/code tests/pmapping tests/mapper tests/baselines tests/networks tests/sweeps/test_random_sweeps.py
 
 # Wrong edits of the search and the model, one at a time: the tests must notice each.
 mutants: $(VENV)/.installed

@@ -22,8 +22,8 @@ EXTENDING = PROJECT / "docs" / "extending.md"
 ORDER = [
     "base.errors", "base.doors", "base.frozen", "base.frames", "base.files", "base.jsontext", "base.interrupt", "base.collector",
     "base.workers", "base.units", "base.compiled", "looptree", "components", "base.objective", "spec", "networks", "model", "timeloop",
-    "show", "pmapping", "joining", "mapper", "experiments.baselines", "comparison", "report", "sweeps", "experiments.reproduce", "terminal",
-    "cli", "__main__",
+    "code", "show", "pmapping", "joining", "mapper", "experiments.baselines", "comparison", "report", "sweeps", "experiments.reproduce",
+    "terminal", "cli", "__main__",
 ]  # fmt: skip
 SEARCH = {"pmapping", "joining", "mapper", "experiments.baselines"}
 SHELVES = ("base", "experiments")
@@ -156,8 +156,8 @@ def test_no_type_name_is_defined_twice_in_a_package() -> None:
     assert len(homes) > 700
 
 
-DOORS = ("cli", "comparison", "components", "experiments.baselines", "experiments.reproduce", "joining", "looptree", "mapper", "model",
-         "networks", "pmapping", "report", "spec", "sweeps", "terminal", "timeloop")  # fmt: skip
+DOORS = ("cli", "code", "comparison", "components", "experiments.baselines", "experiments.reproduce", "joining", "looptree", "mapper",
+         "model", "networks", "pmapping", "report", "spec", "sweeps", "terminal", "timeloop")  # fmt: skip
 """Packages whose `__init__` lists all that others may use."""
 
 

@@ -4,6 +4,7 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fusiest.base.errors import FusiestError, InvalidMapping, OutOfMemory, SpecError
+    from fusiest.code import run
     from fusiest.looptree import LoopTree
     from fusiest.mapper import Mapping, Options, Result, map
     from fusiest.model.evaluate import Evaluation, evaluate
@@ -17,11 +18,12 @@ __version__ = "0.2.0"
 __all__ = [
     "Evaluation", "FusiestError", "InvalidMapping", "LoopTree", "Mapping", "NoMapping", "Options", "OutOfMemory",
     "Result", "Spec", "SpecError", "Sweep", "dump", "dump_mapping", "evaluate", "from_onnx", "from_torch", "load",
-    "map", "pmappings", "sweep",
+    "map", "pmappings", "run", "sweep",
 ]  # fmt: skip
 
 _HOMES = {
     "base.errors": ("FusiestError", "InvalidMapping", "OutOfMemory", "SpecError"),
+    "code": ("run",),
     "looptree": ("LoopTree",),
     "mapper": ("Mapping", "Options", "Result", "map"),
     "model": ("Evaluation", "evaluate"),

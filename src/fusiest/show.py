@@ -5,24 +5,12 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from fusiest.base.errors import SpecError, shown
-from fusiest.base.frozen import FrozenDict
-from fusiest.looptree import EinsumText, draw_pseudocode, draw_svg, draw_text
+from fusiest.code import einsum_words, pseudocode
+from fusiest.looptree import draw_svg, draw_text
 from fusiest.model import check_size, check_tree
-from fusiest.spec import (
-    EinsumInfo,
-    Spec,
-    SpecOrigin,
-    Value,
-    access_text,
-    architecture_names,
-    number,
-    tag_of,
-    tensors_in,
-    with_tensors,
-)
+from fusiest.spec import EinsumInfo, Spec, SpecOrigin, Value, access_text, architecture_names, number, tag_of
 from fusiest.spec import architecture as arch
 
 _PREFIXES = (
@@ -65,9 +53,9 @@ def bits(count: float) -> str:
     return f"{count:.6g} bits" if count % 8 else f"{count / 8:g} B"
 
 
-def show_text(spec: Spec, pseudocode: bool = False) -> str:
+def show_text(spec: Spec, as_pseudocode: bool = False) -> str:
     """All sections that the spec has."""
-    if pseudocode and spec.mapping is None:
+    if as_pseudocode and spec.mapping is None:
         raise SpecError("no file has a section 'mapping:' to show as pseudocode")
     parts = []
     if spec.arch is not None:
@@ -75,7 +63,7 @@ def show_text(spec: Spec, pseudocode: bool = False) -> str:
     if spec.workload is not None:
         parts.append("\n".join(["Workload", *(f"  {einsum_line(info)}" for info in spec.info.einsums.values())]))
     if spec.mapping is not None:
-        parts.append("Mapping\n" + (_pseudocode(spec) if pseudocode else draw_text(spec.mapping, _bounds(spec))))
+        parts.append("Mapping\n" + (_pseudocode(spec) if as_pseudocode else draw_text(spec.mapping, _bounds(spec))))
     if not parts:
         raise SpecError("nothing to show: the files have no arch, workload or mapping")
     variables, texts = spec.variable_values
@@ -98,10 +86,9 @@ def _bounds(spec: Spec) -> dict[str, dict[str, int]] | None:
 
 
 def _pseudocode(spec: Spec) -> str:
-    bounds = _bounds(spec)
-    if bounds is None or spec.mapping is None:
+    if _bounds(spec) is None:
         raise SpecError("pseudocode needs the workload too")
-    return draw_pseudocode(spec.mapping, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})
+    return pseudocode(spec)
 
 
 def mapping_svg(spec: Spec) -> str:
@@ -110,33 +97,25 @@ def mapping_svg(spec: Spec) -> str:
     return draw_svg(spec.mapping, _bounds(spec))
 
 
-def einsum_text(info: EinsumInfo) -> EinsumText:
-    """An Einsum as the pseudocode writes it."""
-    texts = {tensor: access_text(tensor, access.ranks.items()) for tensor, access in info.accesses.items()}
-    output = texts.pop(info.output)
-    formula = None if info.formula is None else with_tensors(info.formula, [texts[t] for t in tensors_in(info.formula)])
-    return EinsumText(output, tuple(texts.values()), info.operation, formula)
-
-
 def einsum_line(info: EinsumInfo) -> str:
     """An Einsum as the workload has it, with the values that its rank variables take where they do not begin at 0."""
-    text = einsum_text(_as_written(info))
+    back = {v: -low for v, low in info.least.items()}
     sizes = ", ".join(
         f"{v}={info.least[v]}..{info.least[v] + n - 1}" if info.least[v] else f"{v}={n}" for v, n in info.bounds.items()
     )
     copy = "  copy" if info.is_copy_operation else ""
     times = f"  x{info.n_instances}" if info.n_instances > 1 else ""
-    return f"{info.name}:  {text.output} = {text.right_side}  ({sizes}){copy}{times}"
+    return f"{info.name}:  {einsum_text(info, back)}  ({sizes}){copy}{times}"
 
 
-def _as_written(info: EinsumInfo) -> EinsumInfo:
-    """With indices of variables that count from their least values, where they do not count from 0."""
-    back = {v: -low for v, low in info.least.items()}
+def einsum_text(info: EinsumInfo, moved: Mapping[str, int] | None = None) -> str:
+    """An Einsum alone; of variables that are larger by what `moved` says."""
+    by = moved or dict.fromkeys(info.bounds, 0)
     accesses = {
-        t: replace(a, ranks=FrozenDict({rank: affine.moved(back) for rank, affine in a.ranks.items()}))
-        for t, a in info.accesses.items()
+        tensor: access_text(tensor, [(rank, affine.moved(by)) for rank, affine in access.ranks.items()])
+        for tensor, access in info.accesses.items()
     }
-    return replace(info, accesses=FrozenDict(accesses))
+    return einsum_words(info, accesses)
 
 
 def _architecture(

@@ -12,6 +12,7 @@ from fusiest.base import interrupt
 from fusiest.base.errors import FusiestError, OutOfMemory
 from fusiest.cli.checked import CheckedCommand
 from fusiest.cli.commands.advise import advise_command
+from fusiest.cli.commands.code import code_command
 from fusiest.cli.commands.compare import compare_command
 from fusiest.cli.commands.components import components_command
 from fusiest.cli.commands.evaluate import evaluate_command
@@ -103,6 +104,16 @@ _command(
     "fusiest show tpu_v4i --yaml chip.yaml",
     "fusiest show matmuls fused_matmuls_to_simple --pseudocode",
     "fusiest show simple matmuls fused_matmuls_to_simple -D N_EINSUMS=3 --svg mapping.svg",
+)
+_command(
+    "code",
+    code_command,
+    "# a function in C; or a folder with a main and a Makefile, which counts what the model counts",
+    "fusiest code simple matmuls fused_matmuls_to_simple",
+    "fusiest code simple matmuls fused_matmuls_to_simple -o matmuls --count",
+    "make -C matmuls run count",
+    "# the mapping of a saved result; what its main memory sees, for a simulator of DRAM",
+    "fusiest code result.json -o dram --trace MainMemory --trace-format dramsim",
 )
 _command(
     "compare",

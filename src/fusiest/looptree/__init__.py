@@ -1,4 +1,4 @@
-"""Mappings: node types, and how they are drawn: `draw_text`, `draw_svg` and `draw_pseudocode`, loaded when first used.
+"""Mappings: node types, and how they are drawn: `draw_text` and `draw_svg`, loaded when first used.
 
 `nodes` is a module of node types, which others name as a whole.
 """
@@ -24,15 +24,13 @@ from fusiest.looptree.nodes import (
 )
 
 if TYPE_CHECKING:
-    from fusiest.looptree.pseudocode import EinsumText
-    from fusiest.looptree.pseudocode import pseudocode as draw_pseudocode
     from fusiest.looptree.svg import svg as draw_svg
     from fusiest.looptree.text import einsums, iterations, loop_words, outline, rank_words, tile_words
     from fusiest.looptree.text import text as draw_text
 
 __all__ = [
-    "Compute", "EinsumText", "Loop", "LoopTree", "Nested", "Node", "Sequential", "Spatial", "Storage", "Temporal",
-    "Tiling", "Toll", "draw_pseudocode", "draw_svg", "draw_text", "einsums", "iterations", "loop_words", "nodes",
+    "Compute", "Loop", "LoopTree", "Nested", "Node", "Sequential", "Spatial", "Storage", "Temporal",
+    "Tiling", "Toll", "draw_svg", "draw_text", "einsums", "iterations", "loop_words", "nodes",
     "outline", "rank_words", "tile_words", "tiling_in", "variable_in",
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from fusiest.model.nest import EinsumNest, TensorNest
+from fusiest.model.nest import EinsumNest, NestLoop, TensorNest
 from fusiest.model.visits import Visits, elements, total_footprint, visits
 
 AccessKey: TypeAlias = tuple[str, str, str]
@@ -78,10 +78,7 @@ def _tensor_shape(
         tensor.access.output,
         tuple(tuple((variables[v], a) for v, a in affine.coefficients.items()) for affine in tensor.access.ranks.values()),
         tuple((c.name, c.kind, c.skip_initial_output_write, c.direction.get(name)) for c in components),
-        tuple(
-            tuple((loops[x.number], x.is_spatial and _is_reused(nest, tensor, x.component, x.dimension, x.variable)) for x in gap)
-            for gap in tensor.gaps
-        ),
+        tuple(tuple((loops[x.number], is_reused(nest, tensor, x)) for x in gap) for gap in tensor.gaps),
     )  # fmt: skip
 
 
@@ -122,7 +119,7 @@ def _moved(nest: EinsumNest, tensor: TensorNest, parent: int, child: int, per_un
             if loop.is_spatial and gap <= parent:
                 once = per_unit
             elif loop.is_spatial:
-                once = _is_reused(nest, tensor, loop.component, loop.dimension, loop.variable)
+                once = is_reused(nest, tensor, loop)
             else:
                 once = first_pass and loop.variable not in tensor.access.fully_relevant
             (first_only if once else counted).add(loop.number)
@@ -130,14 +127,13 @@ def _moved(nest: EinsumNest, tensor: TensorNest, parent: int, child: int, per_un
     return total_footprint(tensor.access, by_variable)
 
 
-def _is_reused(
-    nest: EinsumNest, tensor: TensorNest, component: str | None, dimension: str | None, variable: str
-) -> bool:
-    if variable in tensor.access.variables or component is None:
+def is_reused(nest: EinsumNest, tensor: TensorNest, loop: NestLoop) -> bool:
+    """Whether one transfer serves all iterations of a loop: it is a multicast, or a reduction on the way."""
+    if loop.component is None or loop.variable in tensor.access.variables:
         return False
-    owner = nest.path.component(component)
+    owner = nest.path.component(loop.component)
     assert owner is not None
-    return tensor.access.tensor in next(d for d in owner.dimensions if d.name == dimension).may_reuse
+    return tensor.access.tensor in next(d for d in owner.dimensions if d.name == loop.dimension).may_reuse
 
 
 def _tensor(nest: EinsumNest, tensor: TensorNest, per_unit: bool) -> dict[AccessKey, int]:

@@ -13,7 +13,7 @@ from fusiest.model.evaluation import EinsumEvaluation, Evaluation
 from fusiest.model.exchange import check_backings, out_of_turn
 from fusiest.model.leakage import leak_power
 from fusiest.model.nest import EinsumNest, TreeNode, build_nest, even_iterations, leaf_paths
-from fusiest.model.occupancy import Occupancy, occupancy, reservations, sharing
+from fusiest.model.occupancy import Occupancy, Sharing, occupancy, reservations, sharing
 from fusiest.model.windows import keep_windows
 from fusiest.spec import BoundComponent, Spec, bind, bind_all, computes, flatten
 from fusiest.spec import architecture as arch
@@ -52,6 +52,7 @@ class Anatomy:
     nests: list[EinsumNest]
     bound: Mapping[str, Mapping[str, BoundComponent]]
     """Einsum → component → the component, evaluated for that Einsum."""
+    common: Sharing
     held: Occupancy
     warnings: tuple[Located, ...]
 
@@ -68,7 +69,7 @@ def take_apart(spec: Spec, tree: LoopTree) -> Anatomy:
     order = {name: i for i, name in enumerate(names)}
     common = sharing(nests, {t: sorted(order[u] for u in users) for t, users in spec.info.users.items()})
     check_backings(nests)
-    return Anatomy(paths, nests, bound, occupancy(common), out_of_turn(common, spec.info.producers))
+    return Anatomy(paths, nests, bound, common, occupancy(common), out_of_turn(common, spec.info.producers))
 
 
 def _evaluate(spec: Spec, tree: LoopTree, fits: bool) -> Evaluation:

@@ -54,15 +54,27 @@ def reservations(nest: EinsumNest) -> list[Reservation]:
     return charges
 
 
-def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
-    tensor = nest.tensors[holder.tensor]
-    own_spatial = [loop for loop in tensor.loops_above(index) if loop.is_spatial]
+def charged_under(nest: EinsumNest, holder: Holder, index: int) -> list[NestLoop]:
+    """The loops above the point at which a holder's space is charged, outermost first; `index` is its place in its tensor's nest."""
+    own_spatial = [loop for loop in nest.tensors[holder.tensor].loops_above(index) if loop.is_spatial]
     passed = _passed(nest, holder) if index > 0 else []
     above = [loop for loop in nest.loops if not loop.is_spatial and loop.position < holder.position]
     above += own_spatial + [loop for loop in passed if loop not in own_spatial]
+    return sorted(above, key=lambda loop: loop.position)
+
+
+def largest_tile(nest: EinsumNest, loops: Sequence[NestLoop]) -> dict[str, int]:
+    """The extents of the largest tile below these loops."""
     extents = dict(nest.reach)
-    for loop in sorted(above, key=lambda loop: loop.position):
+    for loop in loops:
         extents[loop.variable] = max(loop.tiles(extents[loop.variable]))
+    return extents
+
+
+def _reservation(nest: EinsumNest, holder: Holder, index: int) -> Reservation:
+    tensor = nest.tensors[holder.tensor]
+    above = charged_under(nest, holder, index)
+    extents = largest_tile(nest, above)
     elements = footprint(tensor.access, extents)
     window = nest.kept_windows.get(holder.tensor) if index == 0 else None
     if window is not None:

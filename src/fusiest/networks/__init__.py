@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from fusiest.base.errors import SpecError
 from fusiest.networks.import_options import ImportOptions, bits_by_set, import_options
 from fusiest.networks.importing import NetworkImport, import_graph
 from fusiest.networks.output.import_report import ImportReport, NodeFate
+from fusiest.networks.values.meaning import CutNode, NetFormula, NetworkMeaning, Picked
 from fusiest.spec import Spec, load_texts
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "NETWORK_OPTIONS", "ImportOptions", "ImportReport", "NetworkImport", "NetworkSpec", "NodeFate", "bits_by_set", "from_onnx",
-    "from_torch", "import_network", "network_text", "open_dimensions",
+    "NETWORK_OPTIONS", "CutNode", "ImportOptions", "ImportReport", "NetFormula", "NetworkImport", "NetworkMeaning",
+    "NetworkSpec", "NodeFate", "Picked", "bits_by_set", "from_onnx", "from_torch", "import_network", "network_meaning",
+    "network_options", "network_text", "open_dimensions",
 ]  # fmt: skip
 
 NETWORK_OPTIONS = ("batch", "bits", "softmax", "elementwise")
@@ -45,6 +47,13 @@ class NetworkSpec(Spec):
         """The workload as a file, with a comment for each Einsum."""
         return self.imported.yaml
 
+    def meaning(self, random: bool = False) -> NetworkMeaning:
+        """What the network computes, with the weights of its file, or with random ones."""
+        source, options = self.imported.source, self.imported.options
+        if source is None:
+            raise SpecError("values are known of ONNX files alone")
+        return network_meaning(source, options, random)
+
 
 def import_network(path: str | Path, options: ImportOptions | None = None) -> NetworkImport:
     """A network from a file: `.onnx` or `.pt2`."""
@@ -65,10 +74,38 @@ def network_text(path: str, defines: Mapping[str, object]) -> tuple[str, frozens
     `batch`, `bits`, `softmax` and `elementwise` are options by name; any other define that the file knows is the size of
     an open dimension.
     """
+    taken = frozenset(NETWORK_OPTIONS) | open_dimensions(path)
+    return import_network(path, network_options(path, defines)).yaml, taken & defines.keys()
+
+
+def network_options(path: str, defines: Mapping[str, object]) -> ImportOptions:
+    """The options of an import that defines say."""
     settings: dict[str, Any] = {name: defines[name] for name in NETWORK_OPTIONS if name in defines}
     sizes: dict[str, Any] = {name: value for name, value in defines.items() if name in open_dimensions(path)}
-    options = import_options(dims=sizes, **settings)
-    return import_network(path, options).yaml, frozenset(settings) | frozenset(sizes)
+    return import_options(dims=sizes, **settings)
+
+
+def network_meaning(
+    source: str | onnx.ModelProto, options: ImportOptions | None = None, random: bool = False
+) -> NetworkMeaning:
+    """What a network of an ONNX file computes, by the Einsums of its import, with the file's weights.
+
+    `random`: with random ones, the same every time; so are those that the file does not have.
+    """
+    from fusiest.networks.importing import lowered_graph
+    from fusiest.networks.onnx.onnx_graph import load_onnx, read_onnx
+    from fusiest.networks.output.readable_names import named
+    from fusiest.networks.values.meaning import meaning_of
+    from fusiest.networks.values.weights import constant_values
+
+    if isinstance(source, str) and not source.endswith(".onnx"):
+        raise SpecError(f"{source}: values are known of ONNX files alone")
+    options = options or ImportOptions()
+    model = load_onnx(source) if isinstance(source, str) else source
+    name = source if isinstance(source, str) else source.graph.name or "network"
+    lowered = lowered_graph(read_onnx(model, name, options), options)
+    constants = constant_values(model, source if isinstance(source, str) else None, random)
+    return meaning_of(model, lowered, named(lowered), constants)
 
 
 def open_dimensions(path: str) -> frozenset[str]:
@@ -91,10 +128,13 @@ def from_onnx(source: str | Path | onnx.ModelProto, **options: Any) -> NetworkSp
     """
     chosen = import_options(**options)
     if isinstance(source, (str, Path)):
-        return network_spec(import_network(source, chosen))
+        path = os.fspath(source)
+        known = path if path.endswith(".onnx") else None
+        return network_spec(replace(import_network(path, chosen), source=known, options=chosen))
     from fusiest.networks.onnx.onnx_graph import read_onnx
 
-    return network_spec(import_graph(read_onnx(source, source.graph.name or "network", chosen), chosen))
+    imported = import_graph(read_onnx(source, source.graph.name or "network", chosen), chosen)
+    return network_spec(replace(imported, source=source, options=chosen))
 
 
 def from_torch(

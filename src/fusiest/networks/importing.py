@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from fusiest.base.errors import SpecError
 from fusiest.networks.graph.graph import NetworkGraph
@@ -36,6 +37,9 @@ class NetworkImport:
 
     yaml: str
     report: ImportReport
+    source: Any = field(default=None, repr=False, compare=False)
+    """The ONNX file or model that it comes from, where its values are asked for."""
+    options: ImportOptions | None = field(default=None, repr=False, compare=False)
 
 
 def lowered_graph(graph: NetworkGraph, options: ImportOptions) -> Lowered:

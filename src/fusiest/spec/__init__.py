@@ -18,7 +18,7 @@ from fusiest.spec.hardware.placement_sets import BoundComparison, PlacementSets,
 from fusiest.spec.hardware.sharing import bind_everything, with_nodes_of
 from fusiest.spec.language.affine import Affine
 from fusiest.spec.language.allowed_names import NAME, RESERVED, repeated
-from fusiest.spec.language.einsum_text import access_text, parse_einsum, tensors_in, with_tensors
+from fusiest.spec.language.einsum_text import access_text, parse_einsum
 from fusiest.spec.language.expressions import CONSTANTS, Record, boolean, evaluate_expression, number
 from fusiest.spec.language.fields import (
     Value,
@@ -31,6 +31,19 @@ from fusiest.spec.language.fields import (
     read_list,
     read_text,
     tag_of,
+)
+from fusiest.spec.language.formulas import (
+    COMPARISONS,
+    REDUCED,
+    Call,
+    Constant,
+    Read,
+    Term,
+    formula_text,
+    leaves,
+    number_text,
+    parse_formula,
+    replaced,
 )
 from fusiest.spec.language.grammar import names_in, parse_expression
 from fusiest.spec.language.namesets import Attributed, NameSet
@@ -62,17 +75,18 @@ from fusiest.spec.workload.analysis import Access, EinsumInfo, Stepping, Workloa
 from fusiest.spec.workload.part import explicit_einsum, merged, part_of
 
 __all__ = [
-    "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "RESERVED", "RESULT", "WRITERS", "Access", "Action",
-    "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "ComponentCosts", "Dataflow", "DepthFirst",
-    "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode", "MapNode", "Memory", "MemoryConstraints", "NameSet",
-    "Path", "PlacementSets", "Record", "ScalarNode", "Spec", "SpecOrigin", "Stepping", "Value", "WorkloadInfo", "YamlNode",
-    "access_text", "architecture", "architecture_names", "beside", "best_mapping", "bind", "bind_all", "bind_everything",
-    "bind_node", "boolean", "bundled", "bundled_names", "check_regular", "combined", "computes", "constrained", "defines_of",
-    "describe", "dump", "dump_mapping", "evaluate_expression", "explicit_einsum", "filled", "find_file", "flatten",
-    "inner_item", "instances", "known_fields", "known_objective", "library_classes", "library_files", "library_text",
-    "list_of", "load", "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of",
-    "parse_einsum", "parse_expression", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets", "plain_scalar",
-    "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text", "repeated",
-    "saved_objective", "size_notes", "tag_of", "tensors_in", "text_of", "text_of_file", "undeclared", "with_nodes_of",
-    "with_tensors", "written_as_is",
+    "COMPARISONS", "CONSTANTS", "EVALUATION", "KINDS", "LARGEST", "NAME", "NETWORKS", "REDUCED", "RESERVED", "RESULT",
+    "WRITERS", "Access", "Action", "Affine", "Attributed", "BoundComparison", "BoundComponent", "BoundDimension", "Call",
+    "ComponentCosts", "Constant", "Dataflow", "DepthFirst", "EinsumInfo", "EinsumNames", "Included", "Includes", "ListNode",
+    "MapNode", "Memory", "MemoryConstraints", "NameSet", "Path", "PlacementSets", "Read", "Record", "ScalarNode", "Spec",
+    "SpecOrigin", "Stepping", "Term", "Value", "WorkloadInfo", "YamlNode", "access_text", "architecture", "architecture_names",
+    "beside", "best_mapping", "bind", "bind_all", "bind_everything", "bind_node", "boolean", "bundled", "bundled_names",
+    "check_regular", "combined", "computes", "constrained", "defines_of", "describe", "dump", "dump_mapping",
+    "evaluate_expression", "explicit_einsum", "filled", "find_file", "flatten", "formula_text", "inner_item", "instances",
+    "known_fields", "known_objective", "leaves", "library_classes", "library_files", "library_text", "list_of", "load",
+    "load_nodes", "load_texts", "memory_names", "merged", "names_in", "no_tag", "number", "number_of", "number_text",
+    "parse_einsum", "parse_expression", "parse_formula", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets",
+    "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text",
+    "repeated", "replaced", "saved_objective", "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
+    "written_as_is",
 ]  # fmt: skip

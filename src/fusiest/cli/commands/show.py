@@ -46,7 +46,7 @@ def show_command(
         write_output(yaml, dump(filled(spec) if costs else spec))
     note(size_notes(spec))
     if STDOUT not in (svg, yaml):
-        echo(costs_text(spec.costs()) if costs else show_text(spec, pseudocode=pseudocode))
+        echo(costs_text(spec.costs()) if costs else show_text(spec, as_pseudocode=pseudocode))
 
 
 def list_command() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -38,6 +38,16 @@ class Mapping:
     looptree: LoopTree
     einsum_order: tuple[str, ...]
     evaluation: Evaluation
+    spec: Spec | None = field(default=None, repr=False, compare=False)
+    """What it is a mapping of, once it is part of a result."""
+
+    def code(self, language: str = "c") -> str:
+        """The mapping as a program: a function in `c` or `tvm`, or `pseudocode`."""
+        from fusiest.code import code_text
+
+        if self.spec is None:
+            raise FusiestError("this mapping is part of no result: fusiest.code.code_text takes its spec, too")
+        return code_text(self.spec, self.looptree, language)
 
     def __repr__(self) -> str:
         return f"<Mapping: {_costs(self)}>"
@@ -141,6 +151,9 @@ class Result:
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
             self.provenance = made_now(self.spec)
+        self.mappings = [
+            mapping if mapping.spec is self.spec else replace(mapping, spec=self.spec) for mapping in self.mappings
+        ]
 
     def __repr__(self) -> str:
         """One line with the proof and the costs of the best mapping.

@@ -11,7 +11,8 @@ from fusiest.networks.lowering.tensors import RESULT, Apply, Expression, NetAcce
 from fusiest.networks.output.readable_names import NetNames, node_text
 from fusiest.networks.output.words import AFFINE, word_of
 from fusiest.networks.passes.lowered import Lowered
-from fusiest.spec import Affine, access_text, parse_einsum
+from fusiest.networks.values.operator_terms import term_of
+from fusiest.spec import Affine, Call, Read, access_text, formula_text, parse_einsum
 
 _SYMBOLS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Sum": "+"}
 _RENAMES = """
@@ -139,8 +140,17 @@ class _NetWriter:
         if einsum.macs:
             return self._wrapped(einsum.after, " * ".join(accesses))
         if einsum.reduction is not None and len(accesses) == 1:
-            return f"{einsum.operation}({accesses[0]})"
+            return self._reduced(einsum, accesses[0])
         return self._wrapped(einsum.after, self._body(einsum, accesses))
+
+    @staticmethod
+    def _reduced(einsum: NetEinsum, access: str) -> str:
+        """A reduction, and what comes after it if that is known here: `1 / sqrt(mean(x * x) + 1e-05)`."""
+        if einsum.reduction != "mean" or einsum.after is RESULT or einsum.folded:
+            return f"{einsum.operation}({access})"
+        (read,) = einsum.reads
+        mean = Call("mean", (term_of(einsum.body, {id(read): Read("")}),))
+        return formula_text(term_of(einsum.after, {id(RESULT): mean}), lambda _: access)
 
     def _body(self, einsum: NetEinsum, accesses: Sequence[str]) -> str:
         body = einsum.body

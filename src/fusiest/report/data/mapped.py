@@ -26,7 +26,7 @@ def mapped(background: Background) -> dict[str, Any]:
     return {
         "components": component_rows(background.machine),
         "einsums": [
-            [str(name), f"{einsum_text(info).output} = {einsum_text(info).right_side}", dict(info.bounds), info.n_instances,
+            [str(name), einsum_text(info), dict(info.bounds), info.n_instances,
              info.operation, operations(info)]
             for name, info in spec.info.einsums.items()
         ],

@@ -6,7 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-from fusiest.looptree import LoopTree, draw_pseudocode
+from fusiest.code import pseudocode
+from fusiest.looptree import LoopTree
 from fusiest.model import Anatomy, Evaluation, take_apart
 from fusiest.report.charts.chart import Chart, is_empty
 from fusiest.report.charts.roofline import roofline
@@ -17,8 +18,7 @@ from fusiest.report.data.memory import memory_size, occupancy_charts
 from fusiest.report.data.roles import energy_shares
 from fusiest.report.data.treerows import tree_rows
 from fusiest.report.layers import layer_view
-from fusiest.show import einsum_text
-from fusiest.spec import Spec, dump_mapping
+from fusiest.spec import dump_mapping
 
 
 def mapping_charts(background: Background, tree: LoopTree, evaluation: Evaluation) -> dict[str, Chart]:
@@ -68,14 +68,9 @@ def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation)
             for m in names.memories
         ],
         "tree": tree_rows(background, tree, parts, evaluation),
-        "pseudocode": _pseudocode(background.spec, tree),
+        "pseudocode": pseudocode(background.spec, tree),
         "yaml": dump_mapping(tree),
         "sets": fused_sets.set_table(background, tree, parts, evaluation),
         "layers": layer_view(background, evaluation, parts, tree),
         "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
     }
-
-
-def _pseudocode(spec: Spec, tree: LoopTree) -> str:
-    bounds = {name: info.bounds for name, info in spec.info.einsums.items()}
-    return draw_pseudocode(tree, bounds, {name: einsum_text(info) for name, info in spec.info.einsums.items()})

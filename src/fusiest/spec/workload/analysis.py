@@ -88,7 +88,7 @@ class EinsumInfo:
     replicable: frozenset[str] = frozenset()
     """Inputs that no other Einsum uses: instances of a fanout may have one copy each. A copy Einsum has none."""
     formula: str | None = field(default=None, compare=False)
-    """The right side as text shows it, with tensors by name. None where `operation` says the same."""
+    """What it computes, if that is more than its operation says."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class WorkloadInfo:
     """Einsums that read or write a tensor, in listed order."""
     producers: FrozenDict[str, tuple[str, ...]]
     """Einsums that make a tensor, in listed order: one, or several that each write a part of it."""
+    rank_sizes: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    """Sizes that the workload gives for ranks, the same for all Einsums."""
 
     @functools.cached_property
     def shared(self) -> frozenset[str]:
@@ -153,7 +155,10 @@ def analyze(
     spaces.check_all_used()
     _check_agreement(workload, infos, users)
     _share_out(spaces, infos, users, producers)
-    return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producers))
+    ranks = dict.fromkeys(rank for info in infos.values() for access in info.accesses.values() for rank in access.ranks)
+    own = {rank for einsum in workload.einsums for rank in einsum.rank_sizes}
+    sizes = FrozenDict(spaces.rank_sizes(rank for rank in ranks if rank not in own))
+    return WorkloadInfo(FrozenDict(infos), FrozenDict(users), FrozenDict(producers), sizes)
 
 
 def _share_out(
@@ -255,11 +260,11 @@ def _resolve(
         n_instances=workload.n_instances * einsum.n_instances,
         is_copy_operation=einsum.is_copy_operation,
         operation=einsum.computes,
-        formula=einsum.formula,
         names=names.extended(rebound, universe),
         replicable=frozenset(
             t for t in accesses if t != output and len(users[t]) == 1 and not einsum.is_copy_operation
         ),
+        formula=einsum.formula,
     )
 
 

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fusiest.base.errors import Located, SpecError, check_known, shown
 from fusiest.base.frozen import FrozenDict
-from fusiest.looptree import EinsumText
 from fusiest.spec.language import fields as f
 from fusiest.spec.language.affine import Affine, Constraint
 from fusiest.spec.language.allowed_names import check_name, check_word
-from fusiest.spec.language.einsum_text import ParsedEinsum, check_formula, parse_einsum, projection_index
+from fusiest.spec.language.einsum_text import ParsedEinsum, parse_einsum, projection_index
 from fusiest.spec.language.fields import FieldError, Reader
+from fusiest.spec.language.formulas import Read, leaves, parse_formula
 from fusiest.spec.language.ranges import Limits
 from fusiest.spec.reading.yamlfile import ListNode, MapNode, ScalarNode, YamlNode
 
@@ -98,17 +98,27 @@ class Einsum:
     ] = None
     formula: Annotated[
         str | None,
-        "How the output follows from tensors, as pseudocode shows it: `exp(QK - MX)`. It changes no cost. Default: as `einsum` "
-        "has it, or else by `operation`.",
+        "What it computes of its inputs, such as `exp(QK - MX)`. It changes no cost. Default: what its text says, or else its "
+        "`operation`.",
     ] = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "Einsum", dashes=True)
         _check_instances(self.n_instances)
-        if self.formula is not None:
-            check_formula(self.formula, [str(access.name) for access in self.tensor_accesses if not access.output])
         if self.operation is not None and (self.operation == COPY) != self.is_copy_operation:
             raise FieldError("operation", "the operation 'copy' and is_copy_operation: true go together")
+        if self.formula is not None:
+            self._check_formula(self.formula)
+
+    def _check_formula(self, formula: str) -> None:
+        """Refuse a formula of anything but the inputs."""
+        inputs = [str(access.name) for access in self.tensor_accesses if not access.output]
+        for leaf in leaves(parse_formula(formula)):
+            if isinstance(leaf, Read):
+                name = leaf.tensor.partition(".")[0]
+                check_known(name, inputs, f"the Einsum reads no tensor '{shown(name)}'", formula)
+        if self.is_copy_operation:
+            raise FieldError("formula", f"Einsum {self.name} is a copy, which has no formula")
 
     @property
     def variables(self) -> dict[str, None]:
@@ -201,6 +211,8 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
         return result
     parsed = parse_einsum(f.read_text(nodes.pop("einsum"), what))
     values: dict[str, Any] = {"name": parsed.output.name, "operation": parsed.operation}
+    if not parsed.says_nothing or ("operation" in nodes and len(parsed.inputs) > 1):
+        values["formula"] = parsed.formula
     other_fields = _read_more(nodes.pop("tensor_accesses"), parsed) if "tensor_accesses" in nodes else {}
     values["tensor_accesses"] = (
         *(TensorAccess(**access._asdict(), **other_fields.get(access.name, {})) for access in parsed.inputs),
@@ -208,17 +220,8 @@ def read_einsum(node: YamlNode, what: str) -> Einsum:
     )
     declared = f.fields_of(Einsum)
     values.update({name: declared[name].reader.read(value, name) for name, value in nodes.items()})
-    values.setdefault("formula", None if "operation" in nodes and "(" not in parsed.formula else parsed.formula)
     built: Einsum = f.build(node, Einsum, values, nodes)
-    return replace(built, formula=None) if "formula" not in nodes and _is_plain(built) else built
-
-
-def _is_plain(einsum: Einsum) -> bool:
-    """Whether the formula says no more than the operation."""
-    formula = str(einsum.formula)
-    names = tuple(str(access.name) for access in einsum.tensor_accesses if not access.output)
-    once = len(set(names)) == len(names)
-    return once and formula in (EinsumText("", names, einsum.computes).right_side, ", ".join(names))
+    return built
 
 
 def _read_more(node: YamlNode, parsed: ParsedEinsum) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from fusiest.base.errors import Located, SpecError, warn
 from fusiest.base.frozen import FrozenDict
 from fusiest.spec.language.affine import Affine
-from fusiest.spec.language.einsum_text import tensors_in, with_tensors
+from fusiest.spec.language.formulas import renamed
 from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 
 
@@ -35,12 +35,11 @@ def read_once(workload: Workload) -> Workload:
 def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[Einsum]:
     """The copies that an Einsum needs, then the Einsum."""
     accesses: list[TensorAccess] = []
-    names_of: dict[TensorAccess, str] = {}
+    copies: dict[str, list[str]] = {}
     for access in dict.fromkeys(einsum.tensor_accesses):
         first = next((earlier for earlier in accesses if earlier.name == access.name), None)
         if first is not None and (access.output or first.output):
             raise SpecError(f"Einsum {einsum.name} reads and writes tensor {access.name}: not supported", access.name)
-        names_of[access] = access.name
         if first is None:
             accesses.append(access)
             continue
@@ -55,11 +54,10 @@ def _separated(einsum: Einsum, workload: Workload, names: set[str]) -> Iterator[
             access.name,
         )
         accesses.append(dataclasses.replace(access, name=name))
-        names_of[access] = name
+        copies.setdefault(str(access.name), []).append(copied)
         yield _copy(access, name, einsum, names, workload.rank_sizes.keys() | einsum.rank_sizes.keys())
-    formula, reads = einsum.formula, [access for access in einsum.tensor_accesses if not access.output]
-    if formula is not None and tensors_in(formula) == [access.name for access in reads]:
-        formula = with_tensors(formula, [names_of[access] for access in reads])
+    ways = {f"{tensor}.{way}": copy for tensor, names in copies.items() for way, copy in enumerate(names, start=2)}
+    formula = renamed(einsum.formula, ways) if einsum.formula is not None and ways else einsum.formula
     yield dataclasses.replace(einsum, tensor_accesses=tuple(accesses), formula=formula)
 
 
