@@ -69,7 +69,7 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
     def fails_at_once(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(search.Search, "_bound_stretches", fails_at_once)
+    monkeypatch.setattr(search.Search, "_join_exactly", fails_at_once)
     look = search.Search.look
     monkeypatch.setattr(search.Search, "look", lambda self, **how: look(self, **how) and False)
     monkeypatch.setattr(search.Search, "_gap", lambda self: 1e-12)

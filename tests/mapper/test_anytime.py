@@ -195,7 +195,7 @@ def test_where_memories_are_tight_quick_looks_go_on_until_a_mapping_is_known() -
 
 
 def test_time_that_is_up_before_joining_begins_leaves_what_is_not_fused() -> None:
-    explorer = explorer_of(fusiest.load("simple", "matmuls", **CHAIN), objective=("energy",))
+    explorer = explorer_of(fusiest.load("simple", "matmuls", **CHAIN))
     quick, unfused = look_quickly(explorer)
     explored = explore_in_time(explorer, Clock(0.0, None), quick, {}, False)
     assert explored is not None

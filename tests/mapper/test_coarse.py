@@ -132,7 +132,7 @@ def test_failure_makes_the_first_pass_finer(
 ) -> None:
     """In the end the exact pass finds the optimum without mappings to beat."""
     spec = fusiest.load("simple", "matmuls", N_EINSUMS=2, M=64, KN=64)
-    best = fusiest.map(spec, "latency", coarse=False).best("latency").latency
+    best = fusiest.map(spec, "energy,latency", coarse=False).best("latency").latency
     original, passes = search.levels, list[Coarse | None]()
 
     def failing(problem: JoinProblem, how: JoinPass, *rest: object) -> Iterator[Level]:
@@ -142,7 +142,7 @@ def test_failure_makes_the_first_pass_finer(
             yield replace(level, states=() if lost else level.states, exact=how.coarse is None)
 
     monkeypatch.setattr(search, "levels", failing)
-    assert fusiest.map(spec, "latency").best("latency").latency == pytest.approx(best, rel=1e-9)
+    assert fusiest.map(spec, "energy,latency").best("latency").latency == pytest.approx(best, rel=1e-9)
     assert [coarse and coarse.epsilon for coarse in passes] == tried
     sizes = [coarse.most for coarse in passes if coarse is not None]
     assert sizes == sorted(set(sizes))

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import assume, currently_in_test_context, event, given
 
@@ -181,6 +182,9 @@ def test_mapper_finds_the_best_by_one_objective(case: WorkloadCase) -> None:
         assert len(points) == (1 if front else 0)
         if front:
             assert math.isclose(score(points[0]), min(score(p) for p in front), rel_tol=1e-9)
+            assert any(np.allclose(points[0], point, rtol=1e-9, atol=0) for point in front), (
+                "the other cost is the least"
+            )
 
 
 @pytest.mark.parametrize("switch", ["coarse", "bounds", "grouping", "consolidation"])

@@ -18,13 +18,13 @@ from fusiest.base.frozen import FrozenDict
 from fusiest.base.interrupt import OutOfTime
 from fusiest.base.objective import Least, Weights
 from fusiest.joining import JoinProblem
-from fusiest.mapper.candidates import Candidate
+from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
-from fusiest.mapper.least.least_first import LeastFirst, applies
+from fusiest.mapper.least.least_first import Fastest, LeastFirst
 from fusiest.mapper.progress import Step
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import Stats, Stop
-from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.search import Proof, Search, judged
 from fusiest.mapper.tables import Explored, Explorer, grouped, question_of
 from fusiest.pmapping import COARSE, EXACT, FIRST_LOOKS, HASTY, Effort, Table
 
@@ -98,6 +98,8 @@ class Exploration:
     """Tables that have all pmappings, whatever mappings are known: other searches may use them."""
     proof: Proof | None = None
     """What is proven already; None: the tables are still to be joined."""
+    leasts: Mapping[str, float] = FrozenDict()
+    """The least latency of each Einsum, where that alone was searched."""
 
     def least(self, explorer: Explorer, weights: Weights) -> Least:
         """Lower bound on the cost of all Einsums: from exact tables, else from computing and moving data."""
@@ -116,8 +118,6 @@ def explore_in_time(
     `shared`: other searches use the tables, too. They must then have all pmappings, not only those that can be part of a
     better mapping than is known by then. None if some Einsum has no table.
     """
-    if explorer.missing(known) and applies(explorer, shared):
-        return _explore_least_first(explorer, clock, alone)
     candidates = list[Candidate]()
     needed = not shared and explorer.options.usage is None
     exact, whole, rough = dict(known), dict(known), dict[str, Table]()
@@ -169,12 +169,21 @@ def explore_in_time(
     return Exploration(tables, certain, stopped, fused, candidates, whole)
 
 
-def _explore_least_first(explorer: Explorer, clock: Clock, alone: Mapping[str, Table]) -> Exploration | None:
-    """Find mappings and bounds least first, and the tables of what could be better, as far as time and memory allow."""
+def explore_least_first(
+    explorer: Explorer,
+    clock: Clock,
+    alone: Mapping[str, Table],
+    fastest: Fastest | None,
+    start: Sequence[KnownMapping],
+) -> Exploration | None:
+    """Find mappings and bounds least first, and the tables of what could be better, as far as time and memory allow.
+
+    `start`: known mappings. None if some Einsum has no table.
+    """
     stopped: Stop | None = None
     is_open = True
     with explorer.force(clock.seconds is not None) as force:
-        found = LeastFirst(explorer, force, question_of(explorer.options))
+        found = LeastFirst(explorer, force, question_of(explorer.options), candidates=list(start), fastest=fastest)
         try:
             with interrupt.limited(clock.at(1.0), explorer.options.most_memory, rss_bytes):
                 is_open = found.run()
@@ -188,14 +197,17 @@ def _explore_least_first(explorer: Explorer, clock: Clock, alone: Mapping[str, T
             stopped = "interrupt"
         if stopped is not None:
             force.end()
+    joined = [candidate for candidate in found.candidates if isinstance(candidate, Candidate)]
     if stopped is None:
         proof = None if is_open else Proof(True, 0.0)
-        return Exploration(found.tables, frozenset(explorer.representative), candidates=found.candidates, proof=proof)
-    if found.candidates:
-        return Exploration({}, frozenset(), stopped, True, found.candidates, proof=Proof(False, found.gap(), stopped))
+        exact = frozenset(explorer.representative)
+        return Exploration(found.tables, exact, None, True, joined, proof=proof, leasts=found.least_latencies())
+    if joined:
+        return Exploration({}, frozenset(), stopped, True, joined, proof=judged(found.gap())._replace(stopped=stopped))
     with interrupt.finishing():
         tables = dict(alone or explore_alone(explorer))
-    return Exploration(tables, frozenset(), stopped, False) if not explorer.missing(tables) else None
+    proof = judged(found.gap())._replace(stopped=stopped) if found.candidates else None
+    return Exploration(tables, frozenset(), stopped, False, proof=proof) if not explorer.missing(tables) else None
 
 
 def begun(
@@ -210,7 +222,9 @@ def begun(
     If time is up before there is one, the search has only unfused mappings.
     """
     if exploration.proof is not None:
-        return make(exploration.candidates[0].problem, 0.0), exploration
+        joined = [candidate.problem for candidate in exploration.candidates]
+        problem = joined[0] if joined else grouped(explorer.spec, explorer.options, explorer.named(exploration.tables))
+        return make(problem, 0.0), exploration
     if exploration.fused or not unfused:
         deadline = 0.0 if exploration.stopped == "interrupt" else clock.at(1.0)
         stopped: Stop

@@ -23,10 +23,12 @@ from fusiest.mapper.anytime import (
     Exploration,
     begun,
     explore_in_time,
+    explore_least_first,
     look_in_time,
     look_quickly,
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.least.least_first import Fastest, applies
 from fusiest.mapper.notebook_progress import notebook_progress
 from fusiest.mapper.options import Options, hinting
 from fusiest.mapper.part_mappings import best_of
@@ -45,7 +47,7 @@ from fusiest.mapper.windows.window_bounds import can_have_windows, relaxation, u
 from fusiest.mapper.windows.with_windows import with_windows
 from fusiest.model import evaluate, fused_sets
 from fusiest.pmapping import COARSE, NoMapping, Table, compile_ahead, shared_memories, sizes_by_einsum
-from fusiest.spec import Spec
+from fusiest.spec import Spec, without_energy
 
 MOST_DOWN_SETS = 10_000
 
@@ -65,6 +67,10 @@ class Prior(NamedTuple):
     turns: KnownTurns | None = None
     """Tables of Einsums below windowed loops, for specs that differ only by throughputs of memories outside all
     fanouts; the search adds those that it explores."""
+    fastest: Fastest | None = None
+    """The least latency, if that is known: then the least energy of the fastest mappings is searched."""
+    fast: KnownMapping | None = None
+    """One of the fastest mappings."""
 
 
 class Found(NamedTuple):
@@ -247,22 +253,53 @@ def _run(
     executor: concurrent.futures.Executor | None,
     prior: Prior | None = None,
 ) -> Found:
-    """Explore, join and trace. With a time limit it begins with unfused mappings, which are known at once."""
-    begin, cpu = time.perf_counter(), cpu_seconds()
+    """Explore, join and trace. The fastest mapping is found without energies; then of the fastest ones the best."""
     if options.usage is not None:
         check_usage(spec, options.usage)
-    explorer = make_explorer(spec, options, executor, say)
-    clock = Clock.started(begin, options.time_limit, len(explorer.representative))
-    alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
-    clock = clock if unfused else clock._replace(seconds=None)
     prior = prior or Prior()
-    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
+    explorer, clock = make_explorer(spec, options, executor, say), _Began(time.perf_counter(), cpu_seconds())
+    latency_alone = options.minimized.names == ("latency",) and prior.front is None
+    if not latency_alone or not applies(explorer, prior.shared) or not explorer.missing(prior.tables):
+        return _run_once(explorer, clock, prior)[0]
+    first, leasts = _run_once(make_explorer(without_energy(spec), options, executor, say), clock, Prior())
+    fast = next(known_mappings(spec, options, [m.looptree for m in first.result.mappings]), None)
+    if fast is None or fast.mapping is None:
+        return _run_once(explorer, clock, prior)[0]
+    if first.result.stopped is None:
+        fastest = Fastest(fast.costs.latency, first.result.gap, leasts)
+        return _run_once(explorer, clock, prior._replace(fastest=fastest, fast=fast))[0]
+    return Found(replace(first.result, mappings=[fast.mapping]))
+
+
+class _Began(NamedTuple):
+    """When a search began."""
+
+    wall: float
+    cpu: float
+
+
+def _run_once(explorer: Explorer, began: _Began, prior: Prior) -> tuple[Found, TypingMapping[str, float]]:
+    """Explore, join and trace. With a time limit it begins with unfused mappings, which are known at once.
+
+    Returns also the least latency of each Einsum, where that alone was searched.
+    """
+    spec, options, begin = explorer.spec, explorer.options, time.perf_counter()
+    clock = Clock.started(began.wall, options.time_limit, len(explorer.representative))
+    known = [] if prior.fast is None else [prior.fast]
+    alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None and not known else ({}, [])
+    clock = clock if unfused or known else clock._replace(seconds=None)
+    shared = prior.shared or prior.front is not None
+    if explorer.missing(prior.tables) and applies(explorer, shared):
+        exploration = explore_least_first(explorer, clock, alone, prior.fastest, known)
+    else:
+        exploration = explore_in_time(explorer, clock, alone, prior.tables, shared)
     if exploration is None:
         raise MemoryError
     stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)
     start = list(known_mappings(spec, options, prior.start)) if options.windows == "none" else []
     guesses = [known for known in start if known.mapping is None]
     candidates: list[Candidate | KnownMapping] = [
+        *known,
         *unfused,
         *exploration.candidates,
         *(known for known in start if known.mapping is not None),
@@ -271,7 +308,7 @@ def _run(
     looked = bool(exploration.candidates) and exploration.stopped is None
 
     def search_of(problem: JoinProblem, deadline: float | None) -> Search:
-        return Search(problem, options, stats.orders == "all", say, stats, deadline, candidates, looked=looked)
+        return Search(problem, options, stats.orders == "all", explorer.say, stats, deadline, candidates, looked=looked)
 
     search, exploration = begun(explorer, clock, exploration, unfused, search_of)
     proof = exploration.proof
@@ -281,14 +318,14 @@ def _run(
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
         nothing = Result(spec, options.objective, [], False, 1.0, Stats())
-        return Found(nothing, exploration.whole, why_not_joined(search.problem))
+        return Found(nothing, exploration.whole, why_not_joined(search.problem)), exploration.leasts
     mappings = traced(spec, search)
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
+    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - began.wall, cpu_seconds() - began.cpu
     stats.peak_rss_bytes = peak_rss_bytes()
     if prior.front is not None:
         prior.front.stats = stats
     result = Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
-    return Found(result, exploration.whole)
+    return Found(result, exploration.whole), exploration.leasts
 
 
 def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:

@@ -15,7 +15,7 @@ from fusiest.spec.hardware.bound import BoundComponent, BoundDimension, Path, in
 from fusiest.spec.hardware.costs import ComponentCosts, filled
 from fusiest.spec.hardware.dataflow import Dataflow, DepthFirst, MemoryConstraints, constrained
 from fusiest.spec.hardware.placement_sets import BoundComparison, PlacementSets, placement_sets
-from fusiest.spec.hardware.sharing import bind_everything, with_nodes_of
+from fusiest.spec.hardware.sharing import bind_everything, with_nodes_of, without_energy
 from fusiest.spec.language.affine import Affine
 from fusiest.spec.language.allowed_names import NAME, RESERVED, repeated
 from fusiest.spec.language.einsum_text import access_text, parse_einsum
@@ -88,5 +88,5 @@ __all__ = [
     "parse_einsum", "parse_expression", "parse_formula", "parse_nodes", "part_of", "path_nodes", "paths_of", "placement_sets",
     "plain_scalar", "project_folder", "read_bool", "read_document", "read_expression", "read_int", "read_list", "read_text",
     "repeated", "replaced", "saved_objective", "size_notes", "tag_of", "text_of", "text_of_file", "undeclared", "with_nodes_of",
-    "written_as_is",
+    "without_energy", "written_as_is",
 ]  # fmt: skip

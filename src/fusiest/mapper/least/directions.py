@@ -50,9 +50,16 @@ def better(objective: Objective, known: Sequence[KnownCosts], directions: Sequen
     best = known[int(np.argmin(scores))]
     if objective.is_product:
         return _better_product(min(scores), directions)
-    weights = ENERGY_ALONE if objective.names == ("energy",) else LATENCY_ALONE
-    direction = next(d for d in directions if d.weights == weights)
-    return [Line(direction, direction.total(best.energy, best.latency) * (1 + 2 * CLOSE))]  # ties are told apart later
+    energy, latency = (next(d for d in directions if d.weights == alone) for alone in (ENERGY_ALONE, LATENCY_ALONE))
+    if objective.names == ("energy",):
+        return lines_below(energy, best.energy, best.latency > latency.least)
+    return lines_below(latency, best.latency, best.energy > energy.least)
+
+
+def lines_below(direction: Direction, cost: float, ties: bool = False) -> list[Line]:
+    """The line below which less of one cost lies, or as much, if mappings that tie may differ; none if nothing does."""
+    most = cost * (1 + 2 * CLOSE if ties else 1 - CLOSE)
+    return [Line(direction, most)] if most > direction.least else []
 
 
 def gap(objective: Objective, known: Sequence[KnownCosts], directions: Sequence[Direction]) -> float:

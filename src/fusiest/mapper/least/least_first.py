@@ -12,10 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from fusiest.base.objective import Weights
-from fusiest.mapper.candidates import Candidate
-from fusiest.mapper.least.directions import ENERGY_ALONE, LATENCY_ALONE, Direction, Line, better, gap, refining
+from fusiest.base.objective import CLOSE, Weights
+from fusiest.mapper.candidates import Candidate, KnownMapping
+from fusiest.mapper.least.directions import (
+    ENERGY_ALONE,
+    LATENCY_ALONE,
+    Direction,
+    Line,
+    better,
+    gap,
+    lines_below,
+    refining,
+)
 from fusiest.mapper.progress import Step
 from fusiest.mapper.results.result import Stats
 from fusiest.mapper.search import Search
@@ -32,6 +42,16 @@ _SLACK, _WIDER, _FAR = 0.06, 3.0, 3.0
 how much further away the best mapping must be for it to pay."""
 
 
+class Fastest(NamedTuple):
+    """What is known of the fastest mappings."""
+
+    latency: float
+    """Theirs; no mapping is faster, but for the gap."""
+    gap: float
+    leasts: Mapping[str, float]
+    """The least latency of each Einsum."""
+
+
 @dataclass
 class LeastFirst:
     """The least sums of each Einsum in some directions, and the mappings found around them."""
@@ -43,19 +63,26 @@ class LeastFirst:
     """By direction and Einsum."""
     tables: dict[str, Table] = field(default_factory=dict)
     """The pmappings of the last tables."""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[Candidate | KnownMapping] = field(default_factory=list)
     """Mappings found so far."""
+    fastest: Fastest | None = None
+    """Where the least latency is known: then the least energy of the fastest mappings is searched."""
 
     def run(self) -> bool:
         """Find mappings, bounds, and at last the tables of what could be better. Returns whether anything could."""
-        weights = ENERGY_ALONE
-        if self.explorer.options.minimized.is_product:
-            weights = Weights(*(1 / cost if cost > 0 else 1.0 for cost in self._costs_alone()))
+        weights = self._aim()
         self._look(self._leasts([weights]))
         if not self.candidates:
             self._unfused(weights)
         self._widen()
         return self._narrow()
+
+    def _aim(self) -> Weights:
+        """The first direction."""
+        objective = self.explorer.options.minimized
+        if objective.is_product:
+            return Weights(*(1 / cost if cost > 0 else 1.0 for cost in self._costs_alone()))
+        return LATENCY_ALONE if objective.names == ("latency",) and self.fastest is None else ENERGY_ALONE
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -80,7 +107,12 @@ class LeastFirst:
         for weights in directions:
             self.leasts.setdefault(weights, {})
         asked = [
-            LeastTask(name, self.question, tuple(Sum(w, self.lower(w, name), self.upper(w, name)) for w in directions))
+            LeastTask(
+                name,
+                self.question,
+                tuple(Sum(w, self.lower(w, name), self.upper(w, name)) for w in directions),
+                self._latest(name),
+            )
             for name in self._hardest_first()
         ]
         for task, answer in self.force.each(asked):
@@ -149,7 +181,7 @@ class LeastFirst:
             weights = [line.direction.weights for line in lines]
             others = [line.direction.least - self.lower(line.direction.weights, name) for line in lines]
             most = [line.most - other for line, other in zip(lines, others, strict=True)]
-            asked.append(TableTask(name, self.question, Effort(cutoff=cutoff_of(weights, most))))
+            asked.append(TableTask(name, self.question, Effort(cutoff=cutoff_of(weights, most, self._latest(name)))))
         whole = True
         for task, answer in self.force.each(asked):
             assert isinstance(answer, Table)
@@ -186,10 +218,16 @@ class LeastFirst:
 
     def better(self) -> list[Line]:
         """Lines below which all better mappings lie."""
+        if self.fastest is not None:
+            direction = next(d for d in self.directions() if d.weights == ENERGY_ALONE)
+            best = self._best()
+            return lines_below(direction, best[0]) if best is not None else [Line(direction, math.inf)]
         return better(self.explorer.options.minimized, [c.costs for c in self.candidates], self.directions())
 
     def gap(self) -> float:
         """How much better a mapping could be than those found."""
+        if self.fastest is not None:
+            return self.fastest.gap
         return gap(self.explorer.options.minimized, [c.costs for c in self.candidates], self.directions())
 
     def lower(self, weights: Weights, einsum: str) -> float:
@@ -218,7 +256,21 @@ class LeastFirst:
         """Costs of the best mapping so far."""
         score = self.explorer.options.minimized.score_of
         costs = [(c.costs.energy, c.costs.latency) for c in self.candidates]
+        if self.fastest is not None:
+            return min((cost for cost in costs if cost[1] <= self.fastest.latency * (1 + CLOSE)), default=None)
         return min(costs, key=lambda cost: score(*cost), default=None)
+
+    def least_latencies(self) -> dict[str, float]:
+        """The least latency of each Einsum, where that was searched."""
+        leasts = self.leasts.get(LATENCY_ALONE, {})
+        return {name: leasts[first].total for name, first in self.explorer.representative.items() if first in leasts}
+
+    def _latest(self, einsum: str) -> float:
+        """The most latency of an Einsum in one of the fastest mappings."""
+        if self.fastest is None or self.fastest.latency <= 0:
+            return math.inf
+        others = sum(self.fastest.leasts.values()) - self.fastest.leasts[einsum]
+        return self.fastest.latency * (1 + 4 * CLOSE) - others
 
     def _hardest_first(self) -> list[str]:
         return self.explorer.hardest_first(self.explorer.distinct)
@@ -246,4 +298,4 @@ def combined(bounds: Sequence[tuple[Weights, float]], weights: Weights) -> float
 def applies(explorer: Explorer, shared: bool) -> bool:
     """Whether mappings are found least first: not where tables must have all pmappings, or cutoffs save nothing."""
     options = explorer.options
-    return not (shared or options.usage or options.imperfect or options.minimized.names not in (("edp",), ("energy",)))
+    return not (shared or options.usage or options.imperfect or options.minimized.is_front)

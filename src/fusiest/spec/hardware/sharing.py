@@ -36,6 +36,19 @@ def share_bound(spec: Spec, other: Spec) -> None:
     spec.take_bound(bound, len(nodes) == len(other_nodes) and all(map(_placed_alike, nodes, other_nodes)))
 
 
+def without_energy(spec: Spec) -> Spec:
+    """The same spec in which nothing takes energy: of its mappings, only the fastest are better than others."""
+
+    def free(node: arch.Container) -> arch.Container:
+        if isinstance(node, arch.Component):
+            return dataclasses.replace(node, energy_scale=0, leak_power_scale=0)
+        return node
+
+    architecture = spec.require_arch()
+    nodes = arch.rewritten(architecture.nodes, free)
+    return dataclasses.replace(spec, arch=dataclasses.replace(architecture, nodes=nodes)).sharing_info(spec)
+
+
 def with_nodes_of(spec: Spec, other: Spec) -> Spec:
     """The same spec, in which nodes that are equal to those of another one are those."""
     by_name = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
