@@ -83,10 +83,6 @@ MUTANTS = (
            "return np.maximum(total_energy * slowest, costliest * total_latency)", _OBJECTIVE),
     Mutant("base/objective.py", 'ENERGY = Objective(("energy",), _energy, _latency,', 'ENERGY = Objective(("energy",), _energy, _energy,',
            _OBJECTIVE),
-    Mutant("joining/work/shares.py", "join.parts = join.parts + parts", "join.parts = list(join.parts)",
-           ("tests/joining/test_crew.py::test_each_may_do_only_his_own",)),
-    Mutant("joining/work/processes.py", "if line.recv_bytes() != head:", "if not line.recv_bytes():",
-           ("tests/joining/test_crew.py::test_one_that_went_astray_is_not_believed",)),
     # --- what need not be looked at
     Mutant("pmapping/nest/no_fusion_needed.py", "by & ~early and by & ~late", "by & ~early",
            ("tests/pmapping/test_roomy.py::test_what_can_be_alive_must_fit",)),

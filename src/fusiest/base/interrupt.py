@@ -25,6 +25,10 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 """At the memory in use: that takes longer than a look at the clock."""
 
 
+Check = Callable[[], None]
+"""A function that is called often and raises to stop a search."""
+
+
 class OutOfTime(Exception):
     """The time limit was reached."""
 

@@ -30,17 +30,14 @@ from fusiest.joining import (
     as_used,
     first_layers,
     first_level,
-    is_helper,
     levels,
     potential,
     reduced,
     seam_bounds,
-    together,
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping, best_rows, few_of, least_by_usage
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress, Step
-from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import FunnelStep, Stats, Stop
 from fusiest.pmapping import Floats, pareto_rows
 from fusiest.show import si
@@ -111,8 +108,7 @@ class Search:
     def run(self) -> Proof:
         """Run first pass, bounds and exact pass. If something ends them before a mapping is known, that is raised."""
         try:
-            with together(self.options.processes, lambda count: count * rss_bytes() < self.options.most_memory):
-                self._passes()
+            self._passes()
             return self._proof()
         except (OutOfTime, KeyboardInterrupt, MemoryError) as error:
             if not self.candidates:
@@ -268,11 +264,7 @@ class Search:
         self.stats.funnel.append(step)
         self.stats.most_survivors = max(self.stats.most_survivors, step.kept)
         words = f"{step.kept:,} partial mappings" if step.kept or not self.candidates else "nothing better is left"
-        self._say(Step(phase, "; ".join(filter(None, (words, self.best_words()))), finished, total))
-
-    def _say(self, step: Step) -> None:
-        if not is_helper():
-            self.say(step)
+        self.say(Step(phase, "; ".join(filter(None, (words, self.best_words()))), finished, total))
 
     def _note(self, problem: JoinProblem, state: State, history: History) -> None:
         """Add complete mappings to the candidates and incumbents."""
@@ -307,7 +299,7 @@ class Search:
         """Tighten the bounds of a workload of many Einsums, cut where the best known mapping is not fused."""
         if len(self.problem.order) < WORTHWHILE_EINSUMS or not self._can_prune():
             return
-        self._say(Step("bounding stretches of Einsums", self.best_words()))
+        self.say(Step("bounding stretches of Einsums", self.best_words()))
         best = self.best_known()
         weights = self._weights_near(best.costs)
         if any(weights):
@@ -341,7 +333,6 @@ class Search:
         return {name for name, cost, bound in costs if cost <= bound * (1 + CLOSE)}
 
     def _check(self) -> None:
-        is_helper()
         interrupt.check()
         if self.deadline is not None and self.candidates and time.perf_counter() > self.deadline:
             raise OutOfTime
