@@ -325,6 +325,10 @@ def test_limits() -> None:
         interrupt.check()
         with interrupt.limited(memory=10, in_use=lambda: 11), pytest.raises(MemoryError):
             interrupt.check()
+        with interrupt.limited(memory=1e9, in_use=lambda: 9e8), interrupt.limited(time.perf_counter() + LONG):
+            interrupt.check()
+            with pytest.raises(MemoryError):
+                interrupt.check(coming=2e8)  # the memory of the block around it counts
         with interrupt.limited(deadline=0.0):
             with pytest.raises(OutOfTime):
                 interrupt.check()

@@ -23,6 +23,8 @@ _AT_ONCE_SECONDS = 0.3
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 """At the memory in use: that takes longer than a look at the clock."""
+_MANY_BYTES = 1 << 20
+"""Bytes for which the memory in use is looked at in any case."""
 
 
 Check = Callable[[], None]
@@ -41,13 +43,13 @@ class _Ends:
     in_use: Callable[[], float]
     next_look: float = 0.0
 
-    def check(self) -> None:
+    def check(self, coming: float) -> None:
         now = time.perf_counter()
         if self.deadline is not None and now > self.deadline:
             raise OutOfTime
-        if self.memory is not None and now > self.next_look:
+        if self.memory is not None and (now > self.next_look or coming > _MANY_BYTES):
             self.next_look = now + _SECONDS_BETWEEN_LOOKS
-            if self.in_use() > self.memory:
+            if self.in_use() + coming > self.memory:
                 raise MemoryError
 
 
@@ -70,8 +72,8 @@ class _KeyNote:
     """When the program did."""
 
 
-def check() -> None:
-    """Stop here if Ctrl-C was pressed, or a limit is passed."""
+def check(coming: float = 0.0) -> None:
+    """Stop here if Ctrl-C was pressed, or a limit is passed, or would be by `coming` bytes that are taken next."""
     if _KeyNote.finishing:
         return
     if _KeyNote.pressed:
@@ -79,7 +81,7 @@ def check() -> None:
         raise KeyboardInterrupt
     limits = _LIMITS.get()
     if limits is not None:
-        limits.check()
+        limits.check(coming)
 
 
 @contextlib.contextmanager
@@ -87,10 +89,13 @@ def limited(
     deadline: float | None = None, memory: float | None = None, in_use: Callable[[], float] = lambda: 0.0
 ) -> Iterator[None]:
     """A block in which `check` raises OutOfTime after a moment of `time.perf_counter`, and MemoryError once more than so many
-    bytes are in use. The moment of a block around it counts inside, too, if it comes earlier; its limit of memory does not."""
+    bytes are in use. The moment of a block around it counts inside, too, if it comes earlier; so does its limit of memory,
+    unless there is another."""
     around = _LIMITS.get()
     if around is not None and around.deadline is not None:
         deadline = around.deadline if deadline is None else min(deadline, around.deadline)
+    if around is not None and memory is None:
+        memory, in_use = around.memory, around.in_use
     token = _LIMITS.set(_Ends(deadline, memory, in_use))
     try:
         yield

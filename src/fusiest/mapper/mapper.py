@@ -231,7 +231,7 @@ def _run_with_windows(
 
     relaxed = relaxation(executor, max(LEAST_SECONDS, result.stats.wall_seconds))
     joined = run_joins(executor, result.stats.orders == "all", prior.turns)
-    with interrupt.limited(None if limit is None else begin + limit):
+    with interrupt.limited(None if limit is None else begin + limit, options.most_memory, rss_bytes):
         result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)
     return found._replace(result=result, none=None if result.mappings else found.none)
 

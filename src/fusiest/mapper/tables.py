@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
-import multiprocessing
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures.process import BrokenProcessPool
@@ -146,7 +145,8 @@ class Explorer:
         search has too many rows is left out.
         """
         cutoffs, tables = cutoffs or {}, dict(known)
-        work = _Exploring(self.spec, question, effort, cutoffs, self.options.most_memory / self.options.processes)
+        memory = (self.options.most_memory - rss_bytes()) / self.options.processes
+        work = _Exploring(self.spec, question, effort, cutoffs, memory)
         stopped: Stop
         try:
             with (
@@ -208,13 +208,12 @@ class _Exploring:
     effort: Effort
     cutoffs: Mapping[str, Cutoff]
     memory: float
-    """Bytes that a worker may use. A process that hands out work has its own limits."""
+    """Bytes that a worker may use for itself. A process that hands out work has its own limits."""
 
     def __call__(self, einsum: str) -> Table | None:
-        is_worker = multiprocessing.parent_process() is not None
         effort = replace(self.effort, cutoff=self.cutoffs.get(einsum))
         try:
-            with interrupt.limited(None, self.memory, rss_bytes) if is_worker else contextlib.nullcontext():
+            with interrupt.limited(None, self.memory, rss_bytes) if workers.is_worker() else contextlib.nullcontext():
                 return explore(self.spec, einsum, self.question, effort)
         except RowLimitReached:
             return None

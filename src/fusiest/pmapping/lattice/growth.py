@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.base.interrupt import check
 from fusiest.pmapping.lattice import kernels
 from fusiest.pmapping.lattice.layers import Layer, grow, union
 from fusiest.pmapping.lattice.tile_problem import FOOTPRINT, Problem, Variable
@@ -84,6 +85,7 @@ class Growth:
         if put.allowed is not None:
             good = np.flatnonzero(put.allowed[shape])
             shape, space, rows = shape[good], space[good], rows[good]
+        check(layer.criteria[:1].nbytes * len(rows))
         amounts = p.amounts[put.holder.tensor]
         fits, criteria = kernels.place(shape, space, rows, layer.criteria, amounts, put.weights, put.limits)
         source, note = np.full(len(fits), state), np.full(len(fits), -1 if first is None else first)
