@@ -139,16 +139,17 @@ def finishing() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def program() -> Iterator[None]:
-    """For the whole of a program: what is pressed twice ends the process."""
-    ours = _is_unhandled()
-    _KeyNote.is_program, _KeyNote.began = True, time.perf_counter()
+def program(seconds: float = 0.0) -> Iterator[None]:
+    """For the whole of a program, which has run for so long: Ctrl-C that is pressed twice ends the process."""
+    ours, outermost = _is_unhandled(), not _KeyNote.is_program
+    if outermost:
+        _KeyNote.is_program, _KeyNote.began = True, time.perf_counter() - seconds
     if ours:
         signal.signal(signal.SIGINT, _handle)
     try:
         yield
     finally:
-        _KeyNote.is_program = False
+        _KeyNote.is_program = not outermost
         if ours and signal.getsignal(signal.SIGINT) is _handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 

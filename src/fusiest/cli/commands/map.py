@@ -240,8 +240,9 @@ def _in_time(options: Options) -> Options:
 
 @contextlib.contextmanager
 def _in_notes_time(options: Options) -> Iterator[None]:
-    """A block of notes on a finished search, which is left where it takes long: a tenth of the time limit, at most a second."""
-    seconds = min(NOTES_SECONDS, NOTES_SHARE * (options.time_limit if options.time_limit is not None else math.inf))
+    """A block of notes on a finished search, which is left where it takes long: a tenth of the time limit after it, at most a second."""
+    limit = options.time_limit if options.time_limit is not None else math.inf
+    seconds = min(NOTES_SECONDS, NOTES_SHARE * limit, limit * (1 + NOTES_SHARE) - interrupt.program_seconds())
     with contextlib.suppress(interrupt.OutOfTime), interrupt.limited(time.perf_counter() + seconds):
         yield
 
