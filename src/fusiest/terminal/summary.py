@@ -175,8 +175,8 @@ def _memories(spec: Spec, evaluation: Evaluation) -> Grid:
         peak = evaluation.peak_occupancy_bits.get(memory)
         size = max(components[memory].size for components in bound)
         full = _share(peak, size) if peak is not None and size < math.inf else ""
-        held = "unused" if peak is None else bits(peak)
-        table.add(memory, held, "unlimited" if size == math.inf else bits(size), full)
+        held = "unused" if peak is None else bits(peak, beside=size if size < math.inf else 0)
+        table.add(memory, held, "unlimited" if size == math.inf else bits(size, beside=peak or 0), full)
     return table
 
 
