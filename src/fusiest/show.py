@@ -131,7 +131,7 @@ def einsum_line(info: EinsumInfo) -> str:
 
 
 def _as_written(info: EinsumInfo) -> EinsumInfo:
-    """With indices of variables that count from their least values, where they do not count from 0."""
+    """An Einsum whose indices use variables that count from their least values, where they do not count from 0."""
     back = {v: -low for v, low in info.least.items()}
     accesses = {
         t: replace(a, ranks=FrozenDict({rank: affine.moved(back) for rank, affine in a.ranks.items()}))

@@ -27,7 +27,7 @@ CLOSE = 1e-9
 
 
 class Weights(NamedTuple):
-    """Of energy and latency in their weighted sum."""
+    """Weights of energy and latency in their sum."""
 
     energy: float
     latency: float
@@ -64,13 +64,13 @@ class Objective:
     """One of the four below."""
 
     names: tuple[str, ...]
-    """As users write it."""
+    """Names of the costs, as users write them."""
     score: Callable[[CostArray, CostArray], CostArray]
-    """Of energy and latency: what is minimized. Of a front, what tells good mappings from bad ones."""
+    """Function of energy and latency that is minimized; for a front, one that tells good mappings from bad ones."""
     tie_break: Callable[[CostArray, CostArray], CostArray]
     """Which cost decides between equal scores."""
     searched: tuple[str, ...]
-    """Of `Least`: bounds that are worth an exact search of stretches of Einsums."""
+    """Fields of `Least` that are worth an exact search of segments."""
     follows_ties: bool = True
     """Whether it pays to look for mappings with the same score and less of the other cost. Products do not tie."""
     is_product: bool = False

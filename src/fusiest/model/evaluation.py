@@ -25,7 +25,7 @@ class EinsumEvaluation:
     occupancy_bits: dict[tuple[str, str], int | float]
     per_unit: dict[AccessKey, float]
     points: int
-    """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
+    """Points of the iteration space, once: each is a compute action. `operations.py` says how many operations that is."""
     steps: int
     used_fanout: dict[tuple[str, str], int]
     reservation_levels: dict[tuple[str, str], int]

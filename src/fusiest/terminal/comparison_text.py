@@ -122,7 +122,7 @@ def _times(count: float) -> str:
 
 
 def _looptrees(comparison: Comparison) -> list[Part]:
-    """Of two the lines that differ; of more only which are equal, as the lines would fill screens."""
+    """LoopTrees: the lines that differ between two; of more only which are equal, as lines would fill screens."""
     names = comparison.names()
     if len(names) == 2:
         return _difference("LoopTrees", names[0], names[1], comparison.looptree_difference(), False)

@@ -232,7 +232,7 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
 
 
 def _in_time(options: Options) -> Options:
-    """With what is left of the time limit."""
+    """Options with the rest of the time limit."""
     if options.time_limit is None:
         return options
     return dataclasses.replace(options, time_limit=interrupt.program_seconds_left(options.time_limit))

@@ -180,7 +180,7 @@ def _check(table: str | None, retry: str | None, *numbers: float | None) -> None
 
 
 def _gibibytes(size: str) -> float:
-    """As `fusiest map` takes it; a number alone is GiB, as it always was here.
+    """Read a size in GiB. Units are those of `fusiest map`; a number alone is GiB.
 
     >>> _gibibytes("512M"), _gibibytes("1.5")
     (0.5, 1.5)

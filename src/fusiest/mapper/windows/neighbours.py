@@ -122,7 +122,7 @@ class RunsJoined:
         return [t for t in used if not set(self.spec.info.users[t]) <= set(run)]
 
     def _bits(self, run: Sequence[str], tensor: str) -> float:
-        """Of a whole tensor, as far as some Einsum of the run uses it."""
+        """Bits of a whole tensor, as far as some Einsum of the run uses it."""
         most = 0.0
         for info in (self.spec.info.einsums[name] for name in run):
             if tensor in info.accesses:

@@ -40,7 +40,7 @@ class Subject:
 
     @cached_property
     def background(self) -> Background:
-        """With what the unfused optimum does, if there is one."""
+        """Facts of the spec, with what the unfused optimum does, if there is one."""
         background = Background(self.result.spec)
         if not isinstance(self.unfused, Result):
             return background

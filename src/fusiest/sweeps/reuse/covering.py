@@ -13,7 +13,7 @@ from fusiest.sweeps.reuse.canonical import RunForm
 from fusiest.sweeps.reuse.design_bounds import LeastCosts
 
 CANDIDATES = 3
-"""Of runs whose proofs may cover another, so many are tried."""
+"""Most runs that are tried whose proofs may cover another."""
 
 
 @dataclass

@@ -44,7 +44,7 @@ def optimal_costs(energy: float, latency: float, objective: tuple[str, ...]) -> 
 
 
 def least_costs(spec: Spec) -> LeastCosts:
-    """Of all mappings of a spec. What is computed and what is moved take time at once: the longer counts."""
+    """Lower bounds on all mappings of a spec. Computing and moving take time at once: the longer counts."""
     energy = compute = 0.0
     moved: dict[str, _LeastTraffic] = {}
     for info in spec.info.einsums.values():
@@ -84,7 +84,7 @@ def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]
 
 @dataclass
 class _LeastTraffic:
-    """Of one tensor at the outermost memory: values that are moved at least, and what one costs at least."""
+    """Least traffic of one tensor at the outermost memory: values that are moved, and what one costs."""
 
     values: int = 0
     value_joules: float = math.inf

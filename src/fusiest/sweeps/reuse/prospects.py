@@ -13,7 +13,7 @@ from fusiest.sweeps.views.best_designs import DesignFigures
 
 
 class Prospects:
-    """Of every design that is not finished: what each workload takes at least, or takes."""
+    """Bounds on every design that is not finished: costs of each workload, or the least it can cost."""
 
     def __init__(self, pruner: Pruner, workloads: Sequence[SweptWorkload], area: Callable[[Design], Figure]) -> None:
         self.pruner, self.workloads, self.area = pruner, workloads, area

@@ -160,7 +160,7 @@ class Binding:
 
 
 def binding(result: Result) -> Binding:
-    """Of the best mapping."""
+    """Limits that bind the best mapping."""
     evaluation = result.best(result.aim).evaluation
     sizes: dict[str, float] = {}
     for info in result.spec.info.einsums.values():
@@ -214,7 +214,7 @@ class WholeAdvice:
     """Empty if the unfused optimum is not known."""
 
     def section(self) -> dict[str, Any]:
-        """As a report shows it."""
+        """Section of a report."""
         return {
             "aim": self.aim,
             "changes": [[c.what, c.factor, getattr(c, self.aim), c.energy, c.latency, c.how] for c in self.changes],
