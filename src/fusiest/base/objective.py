@@ -75,6 +75,10 @@ class Objective:
     """Whether it pays to look for mappings with the same score and less of the other cost. Products do not tie."""
     is_product: bool = False
 
+    def scale(self, factor: float) -> float:
+        """The factor of both costs that multiplies the score by this one."""
+        return factor**0.5 if self.is_product else factor
+
     @property
     def decides_ties(self) -> str:
         """The cost that decides between mappings of the same score, if it is only known once all are searched."""

@@ -33,7 +33,7 @@ from fusiest.mapper.part_mappings import best_of
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.results.result import Mapping, Result, Stats
-from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.search import Known, Proof, Search, SearchSettings
 from fusiest.mapper.stacks.depth_first import depth_first
 from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.warm_start import SizeFront, search_front, search_near
@@ -60,8 +60,8 @@ class Prior(NamedTuple):
     shared: bool = False
     """Whether other searches use the tables, too. They must then have all pmappings, not only those that can beat this
     search's incumbents."""
-    front: SizeFront | None = None
-    """Receives the best mappings for smaller sizes of a memory, as far as they take little more time."""
+    watch: str = ""
+    """A memory, to find the best mappings for smaller sizes of it, too, as far as they take little more time."""
     turns: KnownTurns | None = None
     """Tables of Einsums below windowed loops, for specs that differ only by throughputs of memories outside all
     fanouts; the search adds those that it explores."""
@@ -75,6 +75,8 @@ class Found(NamedTuple):
     """Tables by Einsum that have all pmappings, whatever mappings are known."""
     none: NoMapping | None = None
     """Why there is no mapping."""
+    front: SizeFront | None = None
+    """The best mappings for smaller sizes of the memory to watch; without points where that takes too long."""
 
     def checked(self) -> Found:
         """Itself; an error if there is no mapping."""
@@ -186,7 +188,7 @@ def search_with(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
             ) from None
         if interrupt.taken():
-            found.result.stopped = "interrupt"
+            found = found._replace(result=replace(found.result, stopped="interrupt"))
     return found
 
 
@@ -203,13 +205,13 @@ def _run_with_windows(
         found = _run(spec, options, say, executor, prior)
     except NoMapping as error:
         found = Found(Result(spec, options.objective, [], False, 1.0, Stats()), prior.tables, error)
-    result, tables = found.result, dict(found.tables)
-    result.options = options
+    result, tables = replace(found.result, options=options), dict(found.tables)
     if options.windows == "all":  # what to begin with may have windows
         start = (known.mapping for known in known_mappings(spec, options, prior.start))
-        result.mappings = best_of([*result.mappings, *(mapping for mapping in start if mapping is not None)], options)
+        known = [*result.mappings, *(mapping for mapping in start if mapping is not None)]
+        result = replace(result, mappings=best_of(known, options))
     if interrupt.taken():
-        return found
+        return found._replace(result=result)
 
     @collected_after
     def exact(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
@@ -224,7 +226,7 @@ def _run_with_windows(
         if explorer.missing(tables):
             return []
         problem = grouped(part, part_options, explorer.named(tables))
-        search = Search(problem, part_options, False, lambda step: None, Stats())
+        search = Search(problem, SearchSettings(part_options))
         search.run()
         found = [candidate for candidate in search.candidates and search.best() if isinstance(candidate, Candidate)]
         return [FoundTree(c.tree(), c.costs.energy, c.costs.latency) for c in found]
@@ -256,7 +258,7 @@ def _run(
     alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None else ({}, [])
     clock = clock if unfused else clock._replace(seconds=None)
     prior = prior or Prior()
-    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or prior.front is not None)
+    exploration = explore_in_time(explorer, clock, alone, prior.tables, prior.shared or bool(prior.watch))
     if exploration is None:
         raise MemoryError
     stats = _table_stats(explorer, exploration.tables, time.perf_counter() - begin)
@@ -268,32 +270,41 @@ def _run(
         *(known for known in start if known.mapping is not None),
     ]
 
+    settings = SearchSettings(options, stats.orders == "all", stats.orders == options.orders, say)
+
     def search_of(problem: JoinProblem, deadline: float | None) -> Search:
-        return Search(problem, options, stats.orders == "all", say, stats, deadline, candidates)
+        return Search(problem, replace(settings, deadline=deadline), candidates)
 
     search, exploration = begun(explorer, clock, exploration, unfused, search_of)
-    proof = None
+    proof, front = None, SizeFront(prior.watch) if prior.watch else None
     if exploration.stopped is None:
         with interrupt.limited(None, options.most_memory, rss_bytes):
-            proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
+            if prior.watch:
+                front = search_front(search, prior.watch)
+                if front.points:
+                    search.take(front.points)
+                    proof = Proof(True, 0.0)
+            else:
+                proof = search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
         nothing = Result(spec, options.objective, [], False, 1.0, Stats())
         return Found(nothing, exploration.whole, why_not_joined(search.problem))
     mappings = traced(spec, search)
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
-    stats.peak_rss_bytes = peak_rss_bytes()
-    if prior.front is not None:
-        prior.front.stats = stats
+    stats = _joined_stats(stats, search.known, time.perf_counter() - begin, cpu_seconds() - cpu)
+    if front is not None:
+        front.stats = stats
     result = Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
-    return Found(result, exploration.whole)
+    return Found(result, exploration.whole, None, front)
 
 
 def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:
     """Join the explored tables. If memory does not suffice for a single mapping, fall back to unfused ones."""
     stopped = exploration.stopped
     try:
-        with interrupt.limited(search.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes):
+        with interrupt.limited(
+            search.settings.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes
+        ):
             proof = search.run()
         if not stopped or not search.candidates:
             return proof
@@ -302,10 +313,10 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
     # The exception is gone here, and with it all that the search had in hand.
     if not search.candidates:
         with interrupt.finishing():
-            search.candidates += look_quickly(explorer)[1]
+            search.take([*search.candidates, *look_quickly(explorer)[1]])
     if not search.candidates:
         raise MemoryError
-    return search.ended(stopped, exploration.least(explorer, search.incumbents.weights))
+    return search.ended(stopped, exploration.least(explorer, search.known.incumbents.weights))
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:
@@ -331,7 +342,7 @@ def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> R
     """The result for a smaller size of a memory, if the front that another search has filled in goes so far."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     candidate = front.best_within(bits) or front.look_further(bits)
-    if candidate is None or front.stats is None:
+    if candidate is None:
         return None
     mapping = _traced(spec, candidate, options.finished)
     wall, used = time.perf_counter() - begin, cpu_seconds() - cpu
@@ -353,6 +364,14 @@ def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds:
         groups={name: size[2] for name, size in of_each.items()},
         orders=orders,
     )
+
+
+def _joined_stats(stats: Stats, known: Known, wall: float, cpu: float) -> Stats:
+    """Statistics of exploring, with those of joining."""
+    return replace(
+        stats, wall_seconds=wall, cpu_seconds=cpu, peak_rss_bytes=peak_rss_bytes(), funnel=list(known.funnel),
+        joined=list(known.joined), most_survivors=known.most_survivors,
+    )  # fmt: skip
 
 
 def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:

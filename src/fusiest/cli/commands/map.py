@@ -181,7 +181,8 @@ def map_command(
         from fusiest.sweeps import keep_result
 
         keep_result(result, store)
-    result.provenance = dataclasses.replace(result.provenance, command=command_line())
+    provenance = dataclasses.replace(result.provenance, command=command_line())
+    result = dataclasses.replace(result, provenance=provenance)
     with Deliveries(*outputs, charts) as deliveries:
         with interrupt.deferred():
             if args.STDOUT not in outputs:
@@ -189,7 +190,7 @@ def map_command(
                     present(result_parts(result, tree))
             _deliver(result, outputs, times, deliveries)
             if interrupt.taken():
-                result.stopped = "interrupt"
+                result = dataclasses.replace(result, stopped="interrupt")
         if pictures:
             with deliveries.delivery(), ProgressLine(sys.stderr, quiet) as line:
                 pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), line, deliveries)
@@ -221,9 +222,7 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
             from fusiest.mapper import run
         progress(loading)
         if baseline.mapper == "fusiest":
-            result = run(spec, _in_time(options), progress)
-            result.options = options
-            return result
+            return dataclasses.replace(run(spec, _in_time(options), progress), options=options)
         with interrupt.deferred():
             from fusiest.experiments.baselines import run_baseline
         return run_baseline(spec, options, baseline, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,11 +94,13 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         raise NoMapping(f"{baseline.mapper} found no valid mapping in {outcome.spent:,.0f} evaluations")
     with finishing():
         result = to_result(spec, genome, options, outcome, stats, baseline.mapper)
-    if taken():
-        result.stopped = "interrupt"
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
-    stats.peak_rss_bytes = peak_rss_bytes()
-    return result
+    stats = replace(
+        stats,
+        wall_seconds=time.perf_counter() - begin,
+        cpu_seconds=cpu_seconds() - cpu,
+        peak_rss_bytes=peak_rss_bytes(),
+    )
+    return replace(result, stats=stats, stopped="interrupt" if taken() else result.stopped)
 
 
 def our_evaluations(spec: Spec, tables: dict[str, Table], finished: bool = True) -> int:

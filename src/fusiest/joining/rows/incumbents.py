@@ -34,6 +34,11 @@ class KnownCosts(NamedTuple):
     usage: float = 0.0
     """Peak usage in bits of the watched memory, if its usage is an objective."""
 
+    def times(self, factor: float, objective: Objective) -> KnownCosts:
+        """Costs whose score is multiplied by the factor, both alike."""
+        scale = objective.scale(factor)
+        return self._replace(energy=self.energy * scale, latency=self.latency * scale)
+
 
 @dataclass(frozen=True)
 class Incumbents:

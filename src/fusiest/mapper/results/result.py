@@ -94,7 +94,7 @@ class Improvement:
     latency: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Stats:
     """Effort of a search: seconds, bytes, and numbers of pmappings and partial mappings."""
 
@@ -121,7 +121,7 @@ class Stats:
     """Improvements of a baseline, in order."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Result:
     """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds the loss.
 
@@ -141,7 +141,7 @@ class Result:
 
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
-            self.provenance = made_now(self.spec)
+            object.__setattr__(self, "provenance", made_now(self.spec))
 
     def __repr__(self) -> str:
         """One line with the proof and the costs of the best mapping.

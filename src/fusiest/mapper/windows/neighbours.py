@@ -24,8 +24,8 @@ from fusiest.looptree import LoopTree
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.options import Options
 from fusiest.mapper.part_mappings import allowed_mapping
-from fusiest.mapper.results.result import Mapping, Stats
-from fusiest.mapper.search import Search
+from fusiest.mapper.results.result import Mapping
+from fusiest.mapper.search import Search, SearchSettings
 from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.windows.interleaving_plans import KnownTurns, TurnPlan
 from fusiest.mapper.windows.interleavings import TurnSearches, TurnsFound
@@ -163,7 +163,7 @@ def run_joins(
         tables = explorer.explore(question, known=tables).complete()
         explored.update({key: tables[name] for name, key in keys.items() if name in tables})
         problem = grouped(spec, options, explorer.named(tables))
-        search = Search(problem, options, all_orders, lambda step: None, Stats())
+        search = Search(problem, SearchSettings(options, all_orders))
         if quickly:
             search.look()
         else:

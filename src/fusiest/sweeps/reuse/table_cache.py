@@ -153,9 +153,9 @@ class Shelf:
         self.passed = result is None
         return result
 
-    def front(self, spec: Spec, options: Options, memory: str) -> SizeFront | None:
-        """Where a search may leave what is best for smaller sizes of a memory; None if there is none, or it is of no use."""
-        return SizeFront(memory) if memory and self._key(spec, options) not in {None, *self.too_wide} else None
+    def worth_watching(self, spec: Spec, options: Options, memory: str) -> str:
+        """The memory, if it is of use to know the best mappings for smaller sizes of it; else none."""
+        return memory if memory and self._key(spec, options) not in {None, *self.too_wide} else ""
 
     def keep_front(self, spec: Spec, options: Options, front: SizeFront | None) -> None:
         """What a search has found for smaller sizes."""

@@ -170,12 +170,14 @@ def _search(task: SearchTask) -> Outcome:
     windows = can_have_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
-        front = shelf.front(task.spec, task.options, task.watch) if not windows else None
+        watch = shelf.worth_watching(task.spec, task.options, task.watch) if not windows else ""
         try:
             known = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
             turns = shelf.turn_tables(task.spec, task.options, task.rates) if windows else None
-            result, tables, _ = search_with(task.spec, task.options, prior=Prior(known, start, True, front, turns))
+            result, tables, _, front = search_with(
+                task.spec, task.options, prior=Prior(known, start, True, watch, turns)
+            )
         except (MemoryError, OutOfMemory):
             if not shared:
                 raise
