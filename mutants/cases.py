@@ -47,7 +47,7 @@ MUTANTS = (
            ("tests/pmapping/test_exhaustive.py::test_one_and_the_same_order_option_is_met",)),
     Mutant("pmapping/nest/rules.py", "variable in self.relevant[below]", "variable in self.full[below]", _WINDOW),
     Mutant("pmapping/nest/rules.py", "variable in self.relevant[above]", "variable in self.partial[above]", _LOWERS),
-    Mutant("pmapping/chains/nest_tiles.py", "self.persistent[self.search.memories.index(holder.memory)] +=", "_ =",
+    Mutant("pmapping/chains/nest_tiles.py", "bits[self.search.memories.index(holder.memory)] +=", "_ =",
            ("tests/pmapping/test_by_hand.py::test_a_persistent_source_of_a_copy_takes_its_space_throughout",)),
     Mutant("pmapping/fused/fused_tiles.py", "if d > tile and d % tile == 0)", "if d >= tile and d % tile == 0)", _PIECES),
     Mutant("pmapping/fused/by_compatibility.py", "group.reshape(-1)[tiles]", "0 * group.reshape(-1)[tiles]", _PIECES),

@@ -10,7 +10,7 @@ import pytest
 import fusiest.mapper
 from fusiest import load
 from fusiest.base.errors import FusiestError, InternalError
-from fusiest.mapper import Options, Result, SizeFront
+from fusiest.mapper import Options, SizeFront
 from fusiest.sweeps.reuse.table_cache import own_shelf
 from fusiest.sweeps.runs.attempt import SearchTask, attempt
 
