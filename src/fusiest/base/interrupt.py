@@ -68,6 +68,7 @@ class _KeyNote:
     """Whether what was found is being brought home."""
     is_program = False
     """Whether the process is ours to end."""
+    is_worker = False
     began = 0.0
     """When the program did."""
 
@@ -164,8 +165,19 @@ def program_seconds_left(limit: float) -> float:
     return max(limit - program_seconds(), 0.0)
 
 
+def work_for_another() -> None:
+    """From here on another process hands out the work that this one does, and answers Ctrl-C."""
+    _KeyNote.is_worker = True
+    ignore()
+
+
+def is_worker() -> bool:
+    """Whether another process hands out the work that this one does."""
+    return _KeyNote.is_worker
+
+
 def ignore() -> None:
-    """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
+    """From here on Ctrl-C means nothing: in a worker, and where a program ends."""
     _KeyNote.pressed = False
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

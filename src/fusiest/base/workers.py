@@ -21,12 +21,6 @@ _MOST_SECONDS_TO_END = 1.0
 
 _work: Callable[[Any], Any] | None = None
 """What a worker does."""
-_is_worker = False
-
-
-def is_worker() -> bool:
-    """Whether another process hands out the work that this one does."""
-    return _is_worker
 
 
 def make_pool(count: int, work: Callable[[Any], Any] | None = None) -> ProcessPoolExecutor:
@@ -101,9 +95,9 @@ def end(pool: ProcessPoolExecutor) -> None:
 
 
 def _begin(work: Callable[[Any], Any] | None = None) -> None:
-    global _work, _is_worker
-    _work, _is_worker = work, True
-    interrupt.ignore()
+    global _work  # noqa: PLW0603
+    _work = work
+    interrupt.work_for_another()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()

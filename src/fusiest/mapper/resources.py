@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from fusiest.base import workers
+from fusiest.base import interrupt
 
 try:
     import resource
@@ -40,13 +40,13 @@ def rss_bytes() -> float:
     What they have in common counts once; in a worker, only what is its own counts. To find that out takes a while: it is
     done now and then, and in between counts what each has taken since.
     """
-    pids = (os.getpid(),) if workers.is_worker() else _family()
+    pids = (os.getpid(),) if interrupt.is_worker() else _family()
     sizes = sum(map(_rss_of, pids))
-    if len(pids) == 1 and not workers.is_worker():
+    if len(pids) == 1 and not interrupt.is_worker():
         return sizes
     now = time.thread_time()
     if _Common.pids != pids or now > _Common.until:
-        begin, count = time.thread_time(), _private_of if workers.is_worker() else _share_of
+        begin, count = time.thread_time(), _private_of if interrupt.is_worker() else _share_of
         _Common.pids, _Common.bytes = pids, sizes - sum(map(count, pids))
         now = time.thread_time()
         _Common.until = now + _TIMES_BETWEEN_LOOKS * (now - begin)

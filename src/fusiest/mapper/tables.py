@@ -213,7 +213,7 @@ class _Exploring:
     def __call__(self, einsum: str) -> Table | None:
         effort = replace(self.effort, cutoff=self.cutoffs.get(einsum))
         try:
-            with interrupt.limited(None, self.memory, rss_bytes) if workers.is_worker() else contextlib.nullcontext():
+            with interrupt.limited(None, self.memory, rss_bytes) if interrupt.is_worker() else contextlib.nullcontext():
                 return explore(self.spec, einsum, self.question, effort)
         except RowLimitReached:
             return None
