@@ -25,7 +25,7 @@ from fusiest.joining.tree import in_turn, merge_storage
 __all__ = [
     "EMPTY", "Bounds", "Coarse", "EinsumView", "Group", "History", "Incumbents", "JoinPass", "JoinProblem", "Joint",
     "KnownCosts", "Level", "LowerBounds", "NoBounds", "OpenCompatibility", "PartialRows", "PassedLevels", "Pick",
-    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "in_turn", "join_problem",
-    "ledger", "levels", "make_charges", "memory_sizes", "merge_storage", "picks", "potential", "reduced", "relaxed_einsum",
+    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "in_turn", "join_problem", "ledger",
+    "levels", "make_charges", "memory_sizes", "merge_storage", "picks", "potential", "reduced", "relaxed_einsum",
     "relaxed_open", "seam_bounds", "trace",
 ]  # fmt: skip

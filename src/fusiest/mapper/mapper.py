@@ -28,7 +28,7 @@ from fusiest.mapper.anytime import (
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.notebook_progress import notebook_progress
-from fusiest.mapper.options import Options, hinting
+from fusiest.mapper.options import Options, documented, hinting
 from fusiest.mapper.part_mappings import best_of
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
@@ -86,6 +86,7 @@ class Found(NamedTuple):
 
 
 @hinting
+@documented
 def map(
     spec: Spec,
     objective: tuple[str, ...] | str = ("energy", "latency"),
@@ -109,14 +110,7 @@ def map(
 ) -> Result:
     """All optimal fused mappings of a spec's workload on its architecture.
 
-    `objective`: "energy", "latency", "edp", or ("energy", "latency") for the whole front.
-    `usage`: a memory of which as little as possible is to be used: all mappings that are best for some size of it.
-    `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
-    `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
-    `exchange`: Einsums use only tensors that are "finished", or "any".
-    `windows`: fuse through halos, what overlaps "retained", or "all": also made again; or "none". By default all that can be tried.
-    `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
-    `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
+    OPTIONS
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
     `progress` hears of every step; by default, a notebook shows them; False: nobody.
     Any `concurrent.futures.Executor` can take the place of local processes.
@@ -126,23 +120,10 @@ def map(
     >>> print(f"{map(spec, 'energy').best('energy').energy:.4g} J")
     4.459e-06 J
     """
-    options = Options(
-        objective=tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective),
-        usage=usage,
-        orders=orders,
-        max_fused_loops=max_fused_loops,
-        max_fused_loops_per_variable=max_fused_loops_per_variable,
-        imperfect=imperfect,
-        exchange=exchange,
-        windows=windows if windows is not None else usual_windows(usage, exchange),
-        jobs=jobs,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
-        coarse=coarse,
-        bounds=bounds,
-        grouping=grouping,
-        consolidation=consolidation,
-    )
+    given = {name: value for name, value in locals().items() if name in Options.__dataclass_fields__}
+    given["objective"] = tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective)
+    given["windows"] = windows if windows is not None else usual_windows(usage, exchange)
+    options = Options(**given)
     if progress is not None:
         return run(spec, options, progress or None, executor)
     with notebook_progress() as line:

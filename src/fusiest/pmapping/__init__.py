@@ -40,11 +40,11 @@ from fusiest.pmapping.table import (
 
 __all__ = [
     "COARSE", "EXACT", "FIRST_LOOKS", "HASTY", "Backing", "Branch", "Compatibility", "Cutoff", "Effort", "Floats",
-    "FusedLimits", "FusedLoop", "Holding", "Ints", "NoMapping", "OpenRates", "Origin", "Question", "RowLimitReached",
-    "Rows", "Table", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows", "TurnsAsked", "common_key", "compile_ahead",
-    "constraints_key", "exchange_memories", "explore", "group_numbers",
+    "FusedLimits", "FusedLoop", "Holding", "Ints", "NoMapping", "OpenRates", "Origin", "Question",
+    "RowLimitReached", "Rows", "Table", "TooManyCandidates", "TurnLoop", "TurnNest", "TurnRows", "TurnsAsked",
+    "common_key", "compile_ahead", "constraints_key", "exchange_memories", "explore", "group_numbers",
     "has_even_tiles", "is_allowed", "large_enough", "least_bits_per_value", "least_costs", "least_of_computing",
-    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows", "paths",
-    "pmappings", "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths", "sizes_by_einsum",
-    "spatial_notes", "turn_rows", "weight", "why_none", "with_rates",
+    "least_of_reading", "meet_below_fanouts", "meeting_memories", "merge_rows", "open_memories", "pareto_rows",
+    "paths", "pmappings", "renamed_table", "roomy_memories", "search_notes", "shared_memories", "sized_paths",
+    "sizes_by_einsum", "spatial_notes", "turn_rows", "weight", "why_none", "with_rates",
 ]  # fmt: skip
