@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple, ParamSpec, TypeVar, get_origin, get_type_hints
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
-from fusiest.base.objective import Objective, objective_of
+from fusiest.base.objective import OBJECTIVES, Objective, objective_of
 from fusiest.mapper.resources import machine_cores, machine_memory
 
 _SHARE_OF_MEMORY = 0.75
@@ -40,7 +40,9 @@ class Options:
     objective: Annotated[
         tuple[str, ...],
         Said(
-            "energy, latency, edp, or energy,latency for the whole front", "WHAT", "energy latency edp energy,latency"
+            f"{', '.join(OBJECTIVES)}, or energy,latency for the whole front",
+            "WHAT",
+            f"{' '.join(OBJECTIVES)} energy,latency",
         ),
     ] = ("energy", "latency")
     usage: Annotated[

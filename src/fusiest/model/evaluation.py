@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fusiest.base.errors import FusiestError, did_you_mean
 from fusiest.base.frames import DataTable
+from fusiest.base.objective import products_of
 from fusiest.model.accesses import AccessKey
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Evaluation:
             "dynamic_energy": self.dynamic_energy,
             "leak_energy": self.leak_energy,
             "latency": self.latency,
-            "edp": self.edp,
+            **products_of(self),
             "peak_occupancy_bits": self.peak_occupancy_bits,
             "einsums": {
                 name: {

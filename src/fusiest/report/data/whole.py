@@ -65,6 +65,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "version": version,
         "objective": list(result.objective),
         "aim": result.aim,
+        "objectives": {name: [o.powers, o.unit, o.title, o.short] for name, o in OBJECTIVES.items()},
         "searched": result.searched,
         "optimal": result.optimal,
         "gap": result.gap,

@@ -86,4 +86,4 @@ class Guide:
         figures = design_figures(design, self.driver.chips.area(design), costs, workloads)
         if not allowed(figures, self.want):
             return None
-        return [float(getattr(figures, name)) for name in self.want.pareto] or [score(figures, self.want)]
+        return [float(figures[name]) for name in self.want.pareto] or [score(figures, self.want)]

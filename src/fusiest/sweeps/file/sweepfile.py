@@ -43,7 +43,7 @@ FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "samp
           "max_fused_loops_per_variable", "exchange", "imperfect", "windows")  # fmt: skip
 FIGURES = (*OBJECTIVES, "area")
 """Figures of a design; all but the area also of a workload on it."""
-COLUMNS = ("design", "area", "workload", "n_instances", "how", "status", "energy", "latency", "edp", "gap", "windows", "cpu_seconds",
+COLUMNS = ("design", "area", "workload", "n_instances", "how", "status", *OBJECTIVES, "gap", "windows", "cpu_seconds",
            "reason")  # fmt: skip
 """Columns of a table of answers; parameters come after the first."""
 SAMPLES = ("grid", "random", "optuna")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from fusiest.base.errors import FusiestError, InternalError, OutOfMemory, SpecError
-from fusiest.base.objective import aim_of
+from fusiest.base.objective import aim_of, cost_of
 from fusiest.mapper import Options, Result
 from fusiest.spec import Spec, bind_everything, combined, with_nodes_of
 from fusiest.sweeps.reuse.canonical import RunForm
@@ -225,5 +225,5 @@ def _cover(task: CoverTask) -> Outcome:
     except (SpecError, NoMapping):
         return Outcome("open")
     aim = aim_of(task.options.objective)
-    best = min(mappings, key=lambda m: (getattr(m, aim), m.energy, m.latency))
+    best = min(mappings, key=lambda m: (cost_of(m, aim), m.energy, m.latency))
     return Outcome("covered", "", best.energy, best.latency, 0.0)
