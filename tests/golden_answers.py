@@ -70,15 +70,16 @@ def kept() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(case, case.pop("answer")) for case in json.loads(FILE.read_text(encoding="utf-8"))]
 
 
+def spec_of(case: dict[str, Any]) -> fusiest.Spec:
+    if "files" in case:
+        return fusiest.load(*case["files"], defines=case["defines"])
+    return load_texts({"drawn": case["text"]}, {})
+
+
 def answer(case: dict[str, Any]) -> dict[str, Any]:
     """What `map` says: costs as hexadecimal floats, mappings by a hash of their YAML; or why there is none."""
-    spec = (
-        fusiest.load(*case["files"], defines=case["defines"])
-        if "files" in case
-        else load_texts({"drawn": case["text"]}, {})
-    )
     try:
-        result = fusiest.map(spec, **case["options"], jobs=1)
+        result = fusiest.map(spec_of(case), **case["options"], jobs=1)
     except (fusiest.NoMapping, fusiest.SpecError) as error:
         return {"mappings": [], "error": type(error).__name__}
     mappings = [
@@ -89,7 +90,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drawn(
-    kind: str, strategy: st.SearchStrategy[Any], count: int, spec_of: Callable[[Any], fusiest.Spec],
+    kind: str, strategy: st.SearchStrategy[Any], count: int, spec: Callable[[Any], fusiest.Spec],
     options: tuple[dict[str, Any], ...],
 ) -> list[dict[str, Any]]:  # fmt: skip
     cases: dict[str, dict[str, Any]] = {}
@@ -104,7 +105,7 @@ def _drawn(
     )
     @given(strategy)
     def draw(case: Any) -> None:
-        text = fusiest.dump(spec_of(case))
+        text = fusiest.dump(spec(case))
         try:
             load_texts({"drawn": text}, {})
         except fusiest.SpecError:  # a drawn name that no file can have

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fusiest
+from fusiest.mapper import Options, told
 
 SOURCE = str(Path(fusiest.__file__).parents[1])
 
@@ -71,3 +74,12 @@ def test_a_name_in_place_of_a_spec() -> None:
         fusiest.map("tpu_v4i", "energy")
     with pytest.raises(TypeError, match="has no option 'objectve'; did you mean 'objective'"):
         fusiest.map(objectve="energy")
+
+
+def test_map_takes_the_options_of_a_search() -> None:
+    """Each with its default, and with what the command line says of it."""
+    parameters, defaults = inspect.signature(fusiest.map).parameters, Options()
+    for name, said in told().items():
+        assert said.text.replace("--", "") in (fusiest.map.__doc__ or "")
+        assert parameters[name].default == (None if name == "windows" else getattr(defaults, name))
+    assert {f.name for f in dataclasses.fields(Options)} - parameters.keys() == set()

@@ -336,7 +336,11 @@ def test_a_program_knows_how_long_it_has_run() -> None:
     assert interrupt.program_seconds() == 0
     with interrupt.program():
         first = interrupt.program_seconds()
-        assert 0 <= first <= interrupt.program_seconds()
+        assert 0 <= first <= interrupt.program_seconds() < 60
+        with interrupt.program(100.0):  # the outermost one began first
+            assert interrupt.program_seconds() < 60
+    with interrupt.program(100.0):
+        assert 100 <= interrupt.program_seconds() < 160
     assert interrupt.program_seconds() == 0
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import fusiest
+from fusiest.base import workers
 from fusiest.base.errors import OutOfMemory
 from fusiest.joining import Coarse, JoinPass
-from fusiest.mapper import search, workforce
+from fusiest.mapper import resources, search, workforce
 from fusiest.mapper.workforce import Workforce
 from fusiest.pmapping.explore import EinsumSearch
 from tests.command_line import run
@@ -69,9 +75,11 @@ def test_a_gap_of_nothing_leaves_ties_open(objective: str, words: str, monkeypat
     def fails_at_once(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(search.Search, "_join_exactly", fails_at_once)
-    look = search.Search.look
-    monkeypatch.setattr(search.Search, "look", lambda self, **how: look(self, **how) and False)
+    def looks(found: search.Search) -> None:
+        found.look()
+        found.known = replace(found.known, final=False)
+
+    monkeypatch.setattr(search, "PASSES", (looks, fails_at_once))
     monkeypatch.setattr(search.Search, "_gap", lambda self: 1e-12)
     result = fusiest.map(fusiest.load("simple", "matmuls", defines=DEFINES), objective, jobs=1)
     assert (result.optimal, result.gap, result.proof) == (True, 0.0, words)
@@ -109,6 +117,37 @@ class _SameProcess:
 
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
         pass
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no figures of memory here: Linux has them")
+def test_workers_count(tmp_path: Path) -> None:
+    """Two workers with 60 MiB each are 120 MiB more for the process that hands out their work; what is common counts once."""
+    common = np.ones(100 << 17)
+    before = resources._share_of(os.getpid())
+    pool = workers.make_pool(2, functools.partial(_take, folder=tmp_path, megabytes=60))
+    futures = [pool.submit(workers.work_on, number) for number in range(2)]
+    _wait(lambda: len(list(tmp_path.glob("taken*"))) == 2)
+    resources._Common.until = 0.0
+    together = resources.rss_bytes()
+    (tmp_path / "enough").touch()
+    own = [future.result() for future in futures]
+    pool.shutdown()
+    assert len(common)
+    assert 115 < (together - before) / 2**20 < 220
+    assert all(55 < size / 2**20 < 110 for size in own)
+
+
+def _take(number: int, folder: Path, megabytes: int) -> float:
+    """Take memory until it is enough; gives what the worker has of its own."""
+    taken = np.ones(megabytes << 17)
+    (folder / f"taken{number}").touch()
+    _wait((folder / "enough").exists)
+    return resources.rss_bytes() if len(taken) else 0.0
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    while not until():
+        time.sleep(0.01)
 
 
 LIMITED = """

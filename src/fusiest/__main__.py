@@ -23,9 +23,11 @@ def main() -> None:
     status = 0
     try:
         gc.set_threshold(100_000, 20, 100)  # what is imported is no garbage
+        import time
+
         from fusiest.base import interrupt
 
-        with interrupt.program():
+        with interrupt.program(time.process_time()):  # which loading has taken
             try:
                 with interrupt.deferred():
                     from fusiest.cli import main as run

@@ -41,16 +41,17 @@ def hours(seconds: float, digits: int = 1) -> str:
     return f"{seconds / 60:.{digits}f} min" if seconds < 6000 else f"{seconds / 3600:.{digits}f} h"
 
 
-def bits(count: float) -> str:
-    """A size in bytes; in bits where it is small and no whole number of bytes.
+def bits(count: float, beside: float = 0) -> str:
+    """A size in bytes; in bits where it, or one that stands beside it, is small and no whole number of bytes.
 
-    >>> bits(1024 * 8), bits(24), bits(12)
-    ('1 KiB', '3 B', '12 bits')
+    >>> bits(1024 * 8), bits(24), bits(12), bits(24, beside=12)
+    ('1 KiB', '3 B', '12 bits', '24 bits')
     """
     for factor, unit in ((8 * 2**30, "GiB"), (8 * 2**20, "MiB"), (8 * 2**10, "KiB")):
         if count >= factor and math.isfinite(count):
             return f"{count / factor:.4g} {unit}"
-    return f"{count:.6g} bits" if count % 8 else f"{count / 8:g} B"
+    broken = count % 8 or (beside < 8 * 2**10 and beside % 8)
+    return f"{count:.6g} bits" if broken else f"{count / 8:g} B"
 
 
 def show_text(spec: Spec, as_pseudocode: bool = False) -> str:

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from fusiest.base.errors import SpecError
-from fusiest.base.objective import EDP, ENERGY, FRONT, LATENCY, NO_WEIGHTS, NOTHING, Least, Weights, objective_of
+from fusiest.base.objective import (
+    EDP,
+    ENERGY,
+    FRONT,
+    LATENCY,
+    NO_WEIGHTS,
+    NOTHING,
+    Least,
+    Objective,
+    Weights,
+    objective_of,
+)
 from fusiest.joining.rows.incumbents import Incumbents, KnownCosts
 
 E, L = np.array([4.0]), np.array([2.0])
@@ -44,6 +55,19 @@ def test_the_least_product_is_at_a_corner() -> None:
 def test_weights_are_those_of_mappings_of_about_such_costs() -> None:
     assert EDP.weights(4.0, 0.5) == (0.25, 2.0)
     assert ENERGY.weights(4.0, 0.5) == NO_WEIGHTS == EDP.weights(0.0, 1.0)
+
+
+def test_powers_count() -> None:
+    """Energy × latency²: of energy + 4 latency >= 14, at least 2 each, the corners are (2, 3) and (6, 2)."""
+    ed2p = Objective(("ed2p",), (1, 2))
+    assert ed2p.score(E, L).tolist() == [16.0]
+    assert ed2p.weights(4.0, 0.5) == (0.25, 4.0)
+    more, weights, one = Least(1.0, 1.0, 9.0), Weights(1.0, 4.0), np.array([1.0])
+    assert ed2p.least_score(one, one, more, weights).tolist() == [18.0]
+    for best, expected in ((17.9, False), (18.1, True)):
+        known = Incumbents(ed2p, weights=weights).with_point(KnownCosts(best, 1.0))
+        assert promising(known, 1.0, 1.0, more) is expected
+    assert (ed2p.energy_at(16.0, 2.0), ed2p.latency_at(16.0, 4.0), ed2p.scale(27.0)) == (4.0, 2.0, pytest.approx(3.0))
 
 
 def promising(known: Incumbents, energy: float, latency: float, more: Least = NOTHING) -> bool:

@@ -13,7 +13,6 @@ from fusiest.mapper import search
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.mapper import grouped
 from fusiest.mapper.options import Options
-from fusiest.mapper.results.result import Stats
 from fusiest.mapper.tables import explore_all
 
 OBJECTIVES = ["latency", "edp", "energy,latency"]
@@ -26,7 +25,7 @@ def chain(einsums: int, objective: str = "edp", known: list[Candidate | KnownMap
     )
     options = Options(objective=tuple(objective.split(",")), jobs=1)
     problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
-    return search.Search(problem, options, True, lambda step: None, Stats(orders="all"), None, known or [])
+    return search.Search(problem, search.SearchSettings(options, all_orders=True), known or [])
 
 
 @pytest.fixture
@@ -73,8 +72,8 @@ def test_pmappings_of_the_first_layers_are_those_of_all() -> None:
     found = chain(9)
     layers = first_layers(found.problem)
     assert layers is not None
-    how = search.replace(found._pass(search.FIRST_PASS), stretch=layers)
-    passed = found._levels(found.problem, how)
+    how = search.replace(found.join_pass(search.FIRST_PASS), stretch=layers)
+    passed = found.levels(found.problem, how)
     few = as_used(found.problem, passed)
     sizes = {e: sum(len(rows) for _, rows in groups) for e, groups in few.groups.items()}
     whole = {e: sum(len(rows) for _, rows in groups) for e, groups in found.problem.groups.items()}
@@ -101,12 +100,13 @@ def test_it_changes_no_result(objective: str, monkeypatch: pytest.MonkeyPatch) -
 def test_exact_layers_are_not_joined_again(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = chain(9, objective)
     found.run()
-    assert [step.finished for step in found.stats.funnel] == list(range(1, 10))
+    assert [step.finished for step in found.known.funnel] == list(range(1, 10))
     monkeypatch.setattr(search, "first_layers", lambda problem: None)
     monkeypatch.setattr(search, "HASTY_PASS", search.FIRST_PASS)  # so that neither has something to beat
     without = chain(9, objective)
     without.run()
-    assert found.stats == without.stats
+    assert (found.known.funnel, found.known.joined) == (without.known.funnel, without.known.joined)
+    assert found.known.most_survivors == without.known.most_survivors
     assert [(c.costs, c.joins()) for c in found.best()] == [(c.costs, c.joins()) for c in without.best()]
 
 

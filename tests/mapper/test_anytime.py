@@ -31,8 +31,7 @@ from fusiest.mapper.anytime import (
 )
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.options import Options
-from fusiest.mapper.results.result import Stats
-from fusiest.mapper.search import Search
+from fusiest.mapper.search import Search, SearchSettings
 from fusiest.mapper.tables import Explorer, make_explorer
 from fusiest.pmapping import is_allowed
 from fusiest.pmapping.explore import EinsumSearch
@@ -204,7 +203,7 @@ def test_time_that_is_up_before_joining_begins_leaves_what_is_not_fused() -> Non
 
         def make(problem: JoinProblem, deadline: float | None, made: list[tuple[bool, float | None]] = made) -> Search:
             made.append((problem is unfused[0].problem, deadline))
-            return Search(problem, explorer.options, False, lambda step: None, Stats(), deadline, [*unfused])
+            return Search(problem, SearchSettings(explorer.options, deadline=deadline), [*unfused])
 
         search, exploration = begun(explorer, clock, explored, unfused, make)
         assert (exploration.stopped, exploration.exact) == (expected, explored.exact)
@@ -274,11 +273,11 @@ def test_of_a_large_front_few_mappings_are_evaluated_when_time_is_up(monkeypatch
     def out_of_time(search: Search) -> None:
         raise OutOfTime
 
-    monkeypatch.setattr(Search, "_passes", out_of_time)
+    monkeypatch.setattr(search_module, "PASSES", (out_of_time,))
     gaps = []
     for most, left in (40, 20), (10, 5), (1, 3):
         monkeypatch.setattr(search_module, "_MOST_EVALUATED", most)
-        search = Search(problem, explorer.options, False, lambda step: None, Stats(), candidates=list(front))
+        search = Search(problem, SearchSettings(explorer.options), front)
         proof = search.run()
         assert proof.stopped == "time limit"
         assert len(search.candidates) == left
@@ -326,6 +325,10 @@ def test_limits() -> None:
         interrupt.check()
         with interrupt.limited(memory=10, in_use=lambda: 11), pytest.raises(MemoryError):
             interrupt.check()
+        with interrupt.limited(memory=1e9, in_use=lambda: 9e8), interrupt.limited(time.perf_counter() + LONG):
+            interrupt.check()
+            with pytest.raises(MemoryError):
+                interrupt.check(coming=2e8)  # the memory of the block around it counts
         with interrupt.limited(deadline=0.0):
             with pytest.raises(OutOfTime):
                 interrupt.check()

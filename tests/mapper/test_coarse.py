@@ -27,7 +27,7 @@ def after_first_pass(spec: Spec, objective: str = "energy,latency", orders: str 
     """What is known if there is no time for more than a first pass."""
     options = Options(objective_of(objective).names, orders=orders, jobs=1)
     problem = grouped(spec, options, explore_all(spec, options, lambda step: None))
-    searched = search.Search(problem, options, orders == "all", lambda step: None, Stats(orders=orders), deadline=0.0)
+    searched = search.Search(problem, search.SearchSettings(options, orders == "all", deadline=0.0))
     proof = searched.run()
     return Result(spec, options.objective, traced(spec, searched), proof.optimal, proof.gap, Stats(), options=options)
 

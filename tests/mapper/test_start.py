@@ -61,7 +61,7 @@ def test_rows_that_cannot_fit_are_left_out() -> None:
     tables = search_with(large, options, prior=Prior(shared=True)).tables
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
-    alone, fresh, _ = search_with(small, options, prior=Prior(shared=True))
+    alone, fresh, *_ = search_with(small, options, prior=Prior(shared=True))
     assert found.keys() == fresh.keys()
     for name, table in fresh.items():
         assert len(table) <= len(found[name]) < len(tables[name])
@@ -79,7 +79,7 @@ def test_equal_einsums_share_tables_whatever_others_touch() -> None:
     shelf.keep(large, options, tables)
     found = shelf.tables(small, options)
     assert found.keys() == tables.keys()
-    alone, fresh, _ = search_with(small, options, prior=Prior(shared=True))
+    alone, fresh, *_ = search_with(small, options, prior=Prior(shared=True))
     for name, table in fresh.items():
         assert len(table) <= len(found[name])
     assert run(small, options, prior=Prior(found, shared=True)).best("edp").edp == pytest.approx(

@@ -38,8 +38,8 @@ def test_changes_are_mapped() -> None:
     assert any(one.how == "covered" for one in found)
     for change in list(changes(spec))[::3]:
         best, one = fusiest.map(change.spec, "edp", jobs=1).best(), by_name[change.what, change.factor]
-        assert one.edp == pytest.approx(best.edp / result.best().edp, rel=1e-9)
-    values = [one.edp for one in found]
+        assert one.cost("edp") == pytest.approx(best.edp / result.best().edp, rel=1e-9)
+    values = [one.cost("edp") for one in found]
     assert values == sorted(values, key=lambda x: (x is None, x or 0))
     binds = binding(result)
     assert sum(binds.limiting.values()) >= 1 - 1e-9
@@ -49,7 +49,7 @@ def test_changes_are_mapped() -> None:
     assert sum(step.latency for step in steps) == pytest.approx(result.best().latency)
     best = result.best()
     data = data_of(report_html(Subject(result, unfused, "advice", "", whole.section())))
-    assert data["changes"]["changes"][0][:3] == [found[0].what, found[0].factor, found[0].edp]
+    assert data["changes"]["changes"][0][:3] == [found[0].what, found[0].factor, found[0].cost("edp")]
     for name, least in (("energy", best.energy), ("latency", best.latency), ("edp", best.edp)):
         bars = data["charts"][f"waterfall-{name}"]
         values = [sum(s["values"][i] or 0 for s in bars["series"]) for i in range(len(steps) + 1)]

@@ -10,7 +10,7 @@ import pytest
 import fusiest.mapper
 from fusiest import load
 from fusiest.base.errors import FusiestError, InternalError
-from fusiest.mapper import Options, Result, SizeFront
+from fusiest.mapper import Options, SizeFront
 from fusiest.sweeps.reuse.table_cache import own_shelf
 from fusiest.sweeps.runs.attempt import SearchTask, attempt
 
@@ -40,14 +40,14 @@ def test_internal_errors_come_from_other_processes_as_they_are() -> None:
 
 def test_what_is_kept_for_others_is_not_what_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fronts of sizes go before a run is out of memory, also where tables were too large to be kept."""
-    spec, shelf, search = load("simple", "matmuls", M=4, KN=4), own_shelf(), fusiest.mapper.run
+    spec, shelf, search = load("simple", "matmuls", M=4, KN=4), own_shelf(), fusiest.mapper.search_with
 
-    def needs_room(*arguments: Any, **named: Any) -> Result:
+    def needs_room(*arguments: Any, **named: Any) -> Any:
         if shelf.fronts:
             raise MemoryError
         return search(*arguments, **named)
 
-    monkeypatch.setattr(fusiest.mapper, "run", needs_room)
+    monkeypatch.setattr(fusiest.mapper, "search_with", needs_room)
     shelf.clear()
     shelf.fronts["another's"] = spec, SizeFront("GlobalBuffer")
     assert attempt(SearchTask(spec, Options(objective=("edp",), jobs=1), "a family")).status == "done"

@@ -104,8 +104,9 @@ def test_rows_that_results_do_not_confirm(kind: str, store: Path, tmp_path: Path
     change(store, ROWS[kind])
     assert complaints(store), kind
     with Store(tmp_path / "mine") as mine, Store(store, create=False) as theirs:
-        refused: list[str] = []
-        merge_stores(mine, theirs, refused)
+        taken, refused = merge_stores(mine, theirs)
+        assert bool(refused) == bool(check_store(theirs, evaluate=False))
+        assert taken == len(list(mine.rows()))
         assert check_store(mine, evaluate=False) == []
         export_store(theirs, tmp_path / "out")
     assert not (tmp_path / "out.json").exists()

@@ -284,7 +284,7 @@ MANY = "{M: {range: [1, 1000000], step: 1}, GlobalBufferSize: {range: [1, 100000
             "parameter GlobalBuffer.size: GlobalBuffer: in 'hello': unknown",
         ),
         ("objective: energie", "objective 'energie' is not known"),
-        ("orders: some", "orders 'some' is neither all nor given"),
+        ("orders: some", "orders 'some' is not known; known: all, given"),
         ("windows: most", "windows 'most' is not known"),
         (f"parameters: {MANY}", "1,000,000,000,000 designs; a grid may have 10,000,000"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import fusiest
+from fusiest.base.objective import OBJECTIVES
 from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.views.best_designs import DesignFigures, Figure
 from fusiest.terminal import costs_text
@@ -30,8 +31,7 @@ def test_costs() -> None:
 
 
 def test_designs_of_a_sweep() -> None:
-    costs = [Figure(1.0, {})] * 3
-    areas = [Figure(size, {}) for size in (0.0, 3e-6)]
-    designs = [DesignFigures(Design(i, {"size": i}), *costs, area) for i, area in enumerate(areas)]
-    text = render([designs_grid(designs)], Terminal(tty=False))
+    costs, areas = dict.fromkeys(OBJECTIVES, Figure(1.0, {})), [Figure(size, {}) for size in (0.0, 3e-6)]
+    designs = [DesignFigures(Design(i, {"size": i}), {**costs, "area": area}) for i, area in enumerate(areas)]
+    text = render([designs_grid(designs, {"edp": "EDP"})], Terminal(tty=False))
     assert [re.split("  +", line)[-1] for line in text.splitlines()[1:]] == ["–", "3 mm²"]

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def collected_after(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, after which what it has made is collected: one of many searches while the collector is paused."""
+    """Decorate a function: what it has made is collected after it, though the collector is paused for many searches."""
 
     @functools.wraps(function)
     def called(*arguments: P.args, **options: P.kwargs) -> R:

@@ -25,7 +25,7 @@ class DataTable:
     rows: Sequence[tuple[object, ...]]
 
     def to_csv(self) -> str:
-        """With a line of names.
+        """Text of comma-separated values, after a line of names.
 
         >>> print(DataTable(("a", "b"), [("x, y", 1.5), ("z", None)]).to_csv().replace("\\r", ""), end="")
         a,b
@@ -62,7 +62,7 @@ class DataTable:
         return "\n".join([*lines, f"… and {more:,} more rows"] if more else lines)
 
     def to_frame(self) -> pandas.DataFrame:
-        """As a pandas DataFrame."""
+        """Make a pandas DataFrame."""
         try:
             import pandas
         except ImportError:

@@ -23,6 +23,12 @@ _AT_ONCE_SECONDS = 0.3
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 """At the memory in use: that takes longer than a look at the clock."""
+_MANY_BYTES = 1 << 20
+"""Bytes for which the memory in use is looked at in any case."""
+
+
+Check = Callable[[], None]
+"""A function that is called often and raises to stop a search."""
 
 
 class OutOfTime(Exception):
@@ -37,13 +43,13 @@ class _Ends:
     in_use: Callable[[], float]
     next_look: float = 0.0
 
-    def check(self) -> None:
+    def check(self, coming: float) -> None:
         now = time.perf_counter()
         if self.deadline is not None and now > self.deadline:
             raise OutOfTime
-        if self.memory is not None and now > self.next_look:
+        if self.memory is not None and (now > self.next_look or coming > _MANY_BYTES):
             self.next_look = now + _SECONDS_BETWEEN_LOOKS
-            if self.in_use() > self.memory:
+            if self.in_use() + coming > self.memory:
                 raise MemoryError
 
 
@@ -62,12 +68,13 @@ class _KeyNote:
     """Whether what was found is being brought home."""
     is_program = False
     """Whether the process is ours to end."""
+    is_worker = False
     began = 0.0
     """When the program did."""
 
 
-def check() -> None:
-    """Stop here if Ctrl-C was pressed, or a limit is passed."""
+def check(coming: float = 0.0) -> None:
+    """Stop here if Ctrl-C was pressed, or a limit is passed, or would be by `coming` bytes that are taken next."""
     if _KeyNote.finishing:
         return
     if _KeyNote.pressed:
@@ -75,7 +82,7 @@ def check() -> None:
         raise KeyboardInterrupt
     limits = _LIMITS.get()
     if limits is not None:
-        limits.check()
+        limits.check(coming)
 
 
 @contextlib.contextmanager
@@ -83,10 +90,13 @@ def limited(
     deadline: float | None = None, memory: float | None = None, in_use: Callable[[], float] = lambda: 0.0
 ) -> Iterator[None]:
     """A block in which `check` raises OutOfTime after a moment of `time.perf_counter`, and MemoryError once more than so many
-    bytes are in use. The moment of a block around it counts inside, too, if it comes earlier; its limit of memory does not."""
+    bytes are in use. The moment of a block around it counts inside, too, if it comes earlier; so does its limit of memory,
+    unless there is another."""
     around = _LIMITS.get()
     if around is not None and around.deadline is not None:
         deadline = around.deadline if deadline is None else min(deadline, around.deadline)
+    if around is not None and memory is None:
+        memory, in_use = around.memory, around.in_use
     token = _LIMITS.set(_Ends(deadline, memory, in_use))
     try:
         yield
@@ -130,16 +140,17 @@ def finishing() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def program() -> Iterator[None]:
-    """For the whole of a program: what is pressed twice ends the process."""
-    ours = _is_unhandled()
-    _KeyNote.is_program, _KeyNote.began = True, time.perf_counter()
+def program(seconds: float = 0.0) -> Iterator[None]:
+    """For the whole of a program, which has run for so long: Ctrl-C that is pressed twice ends the process."""
+    ours, outermost = _is_unhandled(), not _KeyNote.is_program
+    if outermost:
+        _KeyNote.is_program, _KeyNote.began = True, time.perf_counter() - seconds
     if ours:
         signal.signal(signal.SIGINT, _handle)
     try:
         yield
     finally:
-        _KeyNote.is_program = False
+        _KeyNote.is_program = not outermost
         if ours and signal.getsignal(signal.SIGINT) is _handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -154,8 +165,19 @@ def program_seconds_left(limit: float) -> float:
     return max(limit - program_seconds(), 0.0)
 
 
+def work_for_another() -> None:
+    """From here on another process hands out the work that this one does, and answers Ctrl-C."""
+    _KeyNote.is_worker = True
+    ignore()
+
+
+def is_worker() -> bool:
+    """Whether another process hands out the work that this one does."""
+    return _KeyNote.is_worker
+
+
 def ignore() -> None:
-    """From here on Ctrl-C means nothing: in a worker, whose work another process hands out, and where a program ends."""
+    """From here on Ctrl-C means nothing: in a worker, and where a program ends."""
     _KeyNote.pressed = False
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""What is minimized: energy, latency, their product, or all mappings that no other beats in both.
+"""What is minimized: energy, latency, products of their powers, or all mappings that no other beats in both.
 
 An objective knows the score of a mapping, the least score of whatever a partial mapping can become, what decides
 between equal scores, and which bounds are worth an exact search. Scores rise with energy and with latency: all bounds
@@ -7,10 +7,12 @@ rest on that.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from fusiest.base.errors import SpecError, did_you_mean
 
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 
     CostArray: TypeAlias = npt.NDArray[np.float64]
     """Energies or latencies, one per mapping."""
+Cost = TypeVar("Cost", float, "CostArray")
+"""One cost, or those of several mappings."""
 CLOSE = 1e-9
 """Costs that differ by less, relatively, are the same."""
 
 
 class Weights(NamedTuple):
-    """Of energy and latency in their weighted sum."""
+    """Weights of energy and latency in their sum."""
 
     energy: float
     latency: float
@@ -55,50 +59,82 @@ class Least(NamedTuple):
 NOTHING = Least(0.0, 0.0, 0.0)
 IMPOSSIBLE = Least(math.inf, math.inf, math.inf)
 
-UNITS = {"energy": "J", "latency": "s", "edp": "Js"}
-OBJECTIVES = tuple(UNITS)
-
 
 @dataclass(frozen=True)
 class Objective:
-    """One of the four below."""
+    """A function of energy and latency that rises with both: a product of powers of them; or the front of both."""
 
     names: tuple[str, ...]
-    """As users write it."""
-    score: Callable[[CostArray, CostArray], CostArray]
-    """Of energy and latency: what is minimized. Of a front, what tells good mappings from bad ones."""
-    tie_break: Callable[[CostArray, CostArray], CostArray]
-    """Which cost decides between equal scores."""
-    searched: tuple[str, ...]
-    """Of `Least`: bounds that are worth an exact search of stretches of Einsums."""
-    follows_ties: bool = True
-    """Whether it pays to look for mappings with the same score and less of the other cost. Products do not tie."""
-    is_product: bool = False
-
-    @property
-    def decides_ties(self) -> str:
-        """The cost that decides between mappings of the same score, if it is only known once all are searched."""
-        return {"energy": "latency", "latency": "energy"}.get(",".join(self.names), "")
+    """Names of the costs, as users write them."""
+    powers: tuple[int, int]
+    """Powers of energy and latency, whose product is the score; for a front, of one that tells good mappings from bad ones."""
+    unit: str = ""
+    title: str = ""
+    """What a report calls it."""
+    short: str = ""
+    """What tables call it."""
 
     @property
     def is_front(self) -> bool:
         """Whether there may be several best mappings."""
         return len(self.names) > 1
 
+    @property
+    def is_product(self) -> bool:
+        """Whether both costs decide about one best mapping."""
+        return all(self.powers) and not self.is_front
+
+    @property
+    def follows_ties(self) -> bool:
+        """Whether it pays to look for mappings with the same score and less of the other cost. Products do not tie."""
+        return not self.is_product
+
+    @property
+    def decides_ties(self) -> str:
+        """The cost that decides between mappings of the same score, if it is only known once all are searched."""
+        return "" if all(self.powers) else "latency" if self.powers[0] else "energy"
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Fields of `Least` that are worth an exact search of segments."""
+        return ("energy", "both") if self.is_product else self.names
+
+    def score(self, energy: Cost, latency: Cost) -> Cost:
+        """The score of mappings, or of one."""
+        factors = [energy] * self.powers[0] + [latency] * self.powers[1]
+        return functools.reduce(operator.mul, factors)
+
+    def tie_break(self, energy: CostArray, latency: CostArray) -> CostArray:
+        """The cost that decides between equal scores."""
+        return energy if all(self.powers) or not self.powers[0] else latency
+
     def score_of(self, energy: float, latency: float) -> float:
         """The score of one mapping."""
-        costs: Any = energy, latency
-        return float(self.score(*costs))
+        return float(self.score(energy, latency))
+
+    def scale(self, factor: float) -> float:
+        """The factor of both costs that multiplies the score by this one."""
+        return factor ** (1 / sum(self.powers)) if self.is_product else factor
+
+    def energy_at(self, score: float, latency: Cost) -> Cost:
+        """The energy with which mappings of this latency have this score."""
+        return (score / latency ** self.powers[1]) ** (1 / self.powers[0])  # type: ignore[no-any-return]
+
+    def latency_at(self, score: float, energy: Cost) -> Cost:
+        """The latency with which mappings of this energy have this score."""
+        return (score / energy ** self.powers[0]) ** (1 / self.powers[1])  # type: ignore[no-any-return]
 
     def weights(self, energy: float, latency: float) -> Weights:
         """For mappings that cost about this much: the weighted sum of both costs that is worth a bound of its own."""
-        return Weights(1 / energy, 1 / latency) if self.is_product and energy > 0 and latency > 0 else NO_WEIGHTS
+        if not (self.is_product and energy > 0 and latency > 0):
+            return NO_WEIGHTS
+        return Weights(self.powers[0] / energy, self.powers[1] / latency)
 
     def least_score(self, energy: CostArray, latency: CostArray, more: Least, weights: Weights) -> CostArray:
         """The least score of any completion of these costs that needs at least so much more.
 
-        The product is least where energy or latency is: at a corner of what their own bounds and that of their weighted
-        sum leave.
+        A product of powers is least where energy or latency is: at a corner of what their own bounds and that of their
+        weighted sum leave.
         """
         import numpy as np  # not by those who only read options
 
@@ -108,7 +144,7 @@ class Objective:
         both = weights.energy * energy + weights.latency * latency + more.both
         slowest = np.maximum(total_latency, (both - weights.energy * total_energy) / weights.latency)
         costliest = np.maximum(total_energy, (both - weights.latency * total_latency) / weights.energy)
-        return np.minimum(total_energy * slowest, costliest * total_latency)
+        return np.minimum(self.score(total_energy, slowest), self.score(costliest, total_latency))
 
     def least_costs(self, energy: CostArray, latency: CostArray, more: Least, weights: Weights) -> list[CostArray]:
         """All that a mapping must not be worse in: both costs on a front, else the score."""
@@ -117,22 +153,32 @@ class Objective:
         return [self.least_score(energy, latency, more, weights)]
 
 
-def _energy(energy: CostArray, latency: CostArray) -> CostArray:
-    return energy
+ENERGY = Objective(("energy",), (1, 0), "J", "energy", "energy")
+LATENCY = Objective(("latency",), (0, 1), "s", "latency", "latency")
+EDP = Objective(("edp",), (1, 1), "Js", "energy-delay product", "EDP")
+FRONT = Objective(("energy", "latency"), (1, 1))
+OBJECTIVES = {objective.names[0]: objective for objective in (ENERGY, LATENCY, EDP)}
+"""By name, the objectives with one best mapping: all that says which there are asks here."""
 
 
-def _latency(energy: CostArray, latency: CostArray) -> CostArray:
-    return latency
+class Costed(Protocol):
+    """What has an energy and a latency, and so a cost by every objective."""
+
+    @property
+    def energy(self) -> float: ...
+
+    @property
+    def latency(self) -> float: ...
 
 
-def _product(energy: CostArray, latency: CostArray) -> CostArray:
-    return energy * latency
+def cost_of(costed: Costed, name: str) -> float:
+    """A cost by the name of its objective."""
+    return OBJECTIVES[name].score_of(costed.energy, costed.latency)
 
 
-ENERGY = Objective(("energy",), _energy, _latency, ("energy",))
-LATENCY = Objective(("latency",), _latency, _energy, ("latency",))
-EDP = Objective(("edp",), _product, _energy, ("energy", "both"), follows_ties=False, is_product=True)
-FRONT = Objective(("energy", "latency"), _product, _energy, ("energy", "latency"))
+def products_of(costed: Costed) -> dict[str, float]:
+    """The costs by objectives that are neither energy nor latency, by name."""
+    return {name: cost_of(costed, name) for name, objective in OBJECTIVES.items() if objective.is_product}
 
 
 def aim_of(names: Sequence[str]) -> str:
@@ -150,7 +196,7 @@ def objective_of(names: str | Sequence[str]) -> Objective:
     for name in requested:
         if name not in OBJECTIVES:
             raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
-    for objective in (ENERGY, LATENCY, EDP, FRONT):
+    for objective in (*OBJECTIVES.values(), FRONT):
         if sorted(requested) == sorted(objective.names):
             return objective
-    raise SpecError("objective: give energy, latency, edp, or energy,latency for the whole front")
+    raise SpecError(f"objective: give {', '.join(OBJECTIVES)}, or energy,latency for the whole front")

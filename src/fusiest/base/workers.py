@@ -97,7 +97,7 @@ def end(pool: ProcessPoolExecutor) -> None:
 def _begin(work: Callable[[Any], Any] | None = None) -> None:
     global _work  # noqa: PLW0603
     _work = work
-    interrupt.ignore()
+    interrupt.work_for_another()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()

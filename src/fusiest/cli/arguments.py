@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -30,6 +32,45 @@ def flag(name: str, help: str) -> Any:
 def choice(words: str, help: str, metavar: str = "") -> Any:
     """An option that is one of these words, which the shell completes."""
     return typer.Option(metavar=metavar or words.replace(" ", "|"), help=help, autocompletion=one_of(*words.split()))
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command: in place of its parameter `chosen` it takes the options of a search, by name."""
+    from fusiest.mapper import Options, told
+
+    defaults = Options()
+    parameters = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name != "chosen":
+            parameters.append(parameter)
+            continue
+        for name, said in told().items():
+            default, kind = getattr(defaults, name), get_type_hints(Options)[name]
+            if isinstance(default, tuple) or name in _AS_TEXT:
+                default, kind = (
+                    ",".join(default) if isinstance(default, tuple) else None,
+                    str if default else str | None,
+                )
+            taken = flag(f"--{name}", said.text) if kind is bool else _valued(said.value, said.words, said.text)
+            parameters.append(parameter.replace(name=name, default=default, annotation=Annotated[kind, taken]))
+
+    @functools.wraps(command)
+    def taking(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in told()}
+        command(chosen=chosen, **given)
+
+    signature: Any = taking
+    signature.__signature__ = inspect.Signature(parameters)
+    signature.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return taking
+
+
+_AS_TEXT = ("windows", "memory_limit")
+"""Options that a command reads itself, and that may be left out."""
+
+
+def _valued(metavar: str, words: str, help: str) -> Any:
+    return choice(words, help, metavar) if words else option(metavar, help)
 
 
 def saved_results(metavar: str, help: str) -> Any:

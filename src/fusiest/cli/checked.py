@@ -15,7 +15,7 @@ class CheckedCommand(TyperCommand):
     """Refuses an option as the value of another, and a file or folder whose name begins with a dash."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As typer does, then look at what each option took; `-` alone is stdout."""
+        """Parse as typer does, then look at what each option took; `-` alone is stdout."""
         remaining: list[str] = super().parse_args(ctx, args)
         options = [parameter for parameter in self.params if parameter.param_type_name == "option"]
         names = {name for option in options for name in option.opts}

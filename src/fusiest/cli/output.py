@@ -116,7 +116,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def command_line() -> tuple[str, ...]:
-    """As the user typed it, for the result's file."""
+    """The command as the user typed it, for the result's file."""
     return ("fusiest", *sys.argv[1:])
 
 

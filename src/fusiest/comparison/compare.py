@@ -8,7 +8,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fusiest.base.objective import OBJECTIVES
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.comparison.compared_result import Saved
 from fusiest.looptree import outline
 from fusiest.model import area_by_component, backing_memories, efficiency, leak_power_by_component
@@ -52,7 +52,7 @@ class Comparison:
     def totals(self) -> list[Row]:
         """Joules, seconds, joule-seconds."""
         evaluations = [saved.evaluation for saved in self.results]
-        return [Row(name, tuple(getattr(e, name) for e in evaluations)) for name in OBJECTIVES]
+        return [Row(name, tuple(cost_of(e, name) for e in evaluations)) for name in OBJECTIVES]
 
     def energy_by_component(self) -> list[Row]:
         return _rows([saved.evaluation.energy_by_component() for saved in self.results])

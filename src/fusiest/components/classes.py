@@ -25,7 +25,7 @@ _DIMENSIONS = {
     "m": ("m",), "V": ("V",), "s": ("s",), "J": ("J",), "F": ("F",), "Ω": ("Ω", "ohm"), "bits": ("bit",), "bit/s": ("bit/s",),
     "1/s": ("Hz", "S/s"),
 }  # fmt: skip
-"""Of what a quantity may be, by the unit of the attribute. One without a unit, or with another, takes any quantity."""
+"""Quantities that an attribute may have, by its unit. An attribute without a unit, or with another, takes any."""
 ROUNDING = 1e-9
 """So near to an end of its range an attribute is at it: 180 * 1e-9 is more than 180e-9."""
 

@@ -23,7 +23,7 @@ CAPACITANCE_DENSITY = 2e-3
 
 
 class WireConstants(NamedTuple):
-    """Of a wire, per metre: joules and watts per bit, and seconds."""
+    """Constants of a wire, per metre: joules and watts per bit, and seconds."""
 
     energy: float
     delay: float
@@ -31,7 +31,7 @@ class WireConstants(NamedTuple):
 
 
 def repeated_wire_constants(node: float) -> WireConstants:
-    """Of a wire whose repeaters cost 30% of the least delay.
+    """Constants of a wire whose repeaters cost 30% of the least delay.
 
     A power law between CACTI's nodes. Below 22 nm the wire's energy and leakage go with the root of the node and its delay
     stays; above 90 nm all three stay as they are, as do wires' capacitance and the repeaters' spacing over a gate.

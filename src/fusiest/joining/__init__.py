@@ -21,12 +21,11 @@ from fusiest.joining.rows.incumbents import Incumbents, KnownCosts
 from fusiest.joining.rows.shared_space import make_charges, memory_sizes
 from fusiest.joining.trace import History, PassedLevels, Pick, picks, trace
 from fusiest.joining.tree import in_turn, merge_storage
-from fusiest.joining.work.processes import is_helper, together
 
 __all__ = [
     "EMPTY", "Bounds", "Coarse", "EinsumView", "Group", "History", "Incumbents", "JoinPass", "JoinProblem", "Joint",
     "KnownCosts", "Level", "LowerBounds", "NoBounds", "OpenCompatibility", "PartialRows", "PassedLevels", "Pick",
-    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "in_turn", "is_helper", "join_problem",
-    "ledger", "levels", "make_charges", "memory_sizes", "merge_storage", "picks", "potential", "reduced", "relaxed_einsum",
-    "relaxed_open", "seam_bounds", "together", "trace",
+    "Potential", "State", "Switches", "as_used", "first_layers", "first_level", "in_turn", "join_problem", "ledger",
+    "levels", "make_charges", "memory_sizes", "merge_storage", "picks", "potential", "reduced", "relaxed_einsum",
+    "relaxed_open", "seam_bounds", "trace",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from fusiest.base.interrupt import Check
 from fusiest.base.objective import NOTHING, Least
 from fusiest.joining.bounds.cuts import Seam
 from fusiest.joining.meeting.compatibility import EMPTY, OpenCompatibility, Relaxed, merged, relaxed_open
@@ -34,8 +35,6 @@ from fusiest.joining.rows.consolidation import (
     start_rows,
 )
 from fusiest.joining.rows.incumbents import Incumbents
-from fusiest.joining.work.processes import Check
-from fusiest.joining.work.shares import Cut, JoinedPart, run_joins, shared_kept
 from fusiest.pmapping import Floats, Ints
 
 
@@ -129,12 +128,6 @@ class Level:
         """Number of groups in all states."""
         return sum(len(state.groups) for state in self.states)
 
-    def fingerprint(self) -> bytes:
-        """Hash the partial mappings in their order: equal in this process and its forks."""
-        hashes = [hash(c) for state in self.states for c, _ in state.groups]
-        costs = (rows.energy.tobytes() for state in self.states for _, rows in state.groups)
-        return hash((tuple(hashes), *costs)).to_bytes(8, "little", signed=True)
-
 
 @dataclass(frozen=True)
 class JoinPass:
@@ -196,7 +189,8 @@ def _next_level(
             siblings = reached.setdefault(state.finished | {einsum}, [])
             siblings.append(_Join(problem, how, check, state, einsum, len(siblings), charged))
     joins = [join for siblings in reached.values() for join in siblings]
-    run_joins(joins, level.fingerprint, check)
+    for join in joins:
+        join.run()
     states = [_merged(problem, how, check, finished, siblings) for finished, siblings in reached.items()]
     thin = [how.coarse is not None and len(state) > how.coarse.most for state in states]
     pruned = [
@@ -208,6 +202,14 @@ def _next_level(
         pairs=sum(join.pairs for join in joins),
         exact=level.exact and not any(thin),
     )
+
+
+class _JoinedPart(NamedTuple):
+    """Rows of two compatibilities, joined in one way."""
+
+    pairing: Pairing
+    compatibility: OpenCompatibility
+    rows: PartialRows
 
 
 class _Ways(NamedTuple):
@@ -234,20 +236,15 @@ class _Join:
     """Number of this join among those that lead to the same set of finished Einsums."""
     charged: dict[object, ChargedRows]
     """Groups of all Einsums with the charges of a join, remembered for the whole pass."""
-    ways: dict[tuple[Relaxed, Relaxed, Cut], _Ways | None] = field(default_factory=dict)
+    ways: dict[tuple[Relaxed, Relaxed], _Ways | None] = field(default_factory=dict)
     """Compatible groups of the Einsum, by relaxed compatibility of the tensors shared with the state and of those that
     stay live."""
-    parts: list[JoinedPart] = field(default_factory=list)
+    parts: list[_JoinedPart] = field(default_factory=list)
     """The joined rows so far."""
     compatible: int = 0
     """Pairs of rows in compatible groups."""
     pairs: int = 0
     """Pairs of rows that match, fit the memories and may lead to a better mapping."""
-
-    @property
-    def count(self) -> int:
-        """Number of groups in the state."""
-        return len(self.state.groups)
 
     @cached_property
     def live(self) -> LiveTensors:
@@ -263,10 +260,14 @@ class _Join:
         """Least costs of each of the Einsum's groups."""
         return np.array(self.how.potential.groups[self.einsum])
 
-    def run(self, number: int, cut: Cut) -> None:
-        """Join the Einsum's groups of this cut to one group of the state, where a better mapping may come out."""
+    def run(self) -> None:
+        """Join the Einsum's groups to the groups of the state, where a better mapping may come out."""
+        for number in range(len(self.state.groups)):
+            self._join_group(number)
+
+    def _join_group(self, number: int) -> None:
         problem, einsum, live = self.problem, self.stand_in.einsum, self.stand_in.live
-        promising = self._promising(number, cut)
+        promising = self._promising(number)
         if not promising:
             return
         before = self.stand_in.renamed(self.state.groups[number].compatibility)
@@ -275,10 +276,10 @@ class _Join:
             if problem.fits(before, outline, einsum, n, live):
                 self._pair(number, n, problem.joints(before, einsum, n, live, outline), Least(*least))
 
-    def _promising(self, number: int, cut: Cut) -> list[tuple[int, list[float]]]:
+    def _promising(self, number: int) -> list[tuple[int, list[float]]]:
         """Compatible groups that may lead to a better mapping, each with the bound on the Einsums after it (proof 9)."""
         compatibility, rows = self.state.groups[number]
-        key = relaxed_open(compatibility, self.live.shared), relaxed_open(compatibility, self.live.after), cut
+        key = relaxed_open(compatibility, self.live.shared), relaxed_open(compatibility, self.live.after)
         if key not in self.ways:
             self.ways[key] = self._find_ways(*key)
         ways = self.ways[key]
@@ -288,15 +289,13 @@ class _Join:
         promising = self.how.incumbents.promising_groups(rows.energy, rows.latency, ways.least)
         return list(zip(ways.numbers[promising].tolist(), ways.after[promising].tolist(), strict=True))
 
-    def _find_ways(self, shared: Relaxed, lasting: Relaxed, cut: Cut) -> _Ways | None:
+    def _find_ways(self, shared: Relaxed, lasting: Relaxed) -> _Ways | None:
         groups = self._lookup(self.problem.agreeing(self.einsum, self.live), shared)
         if groups is None:
             return None
         least, finished = self.how.bounds.least, self.state.finished | {self.einsum}
-        in_cut = groups.numbers % cut.of == cut.number
-        after: Floats = np.array([least(finished, merged(lasting, way)) for way in groups.ways])[groups.way[in_cut]]
-        numbers = groups.numbers[in_cut]
-        return _Ways(numbers, after, after + self._group_leasts[numbers])
+        after: Floats = np.array([least(finished, merged(lasting, way)) for way in groups.ways])[groups.way]
+        return _Ways(groups.numbers, after, after + self._group_leasts[groups.numbers])
 
     def _lookup(self, agreeing: Mapping[Relaxed, AgreeingGroups], shared: Relaxed) -> AgreeingGroups | None:
         """Find the compatible groups by lookup; without grouping, by comparing one after the other."""
@@ -319,46 +318,28 @@ class _Join:
             if joined is not None:
                 compatibility = self.stand_in.own(joint.compatibility)
                 self.pairs += len(joined)
-                self.parts.append(JoinedPart(Pairing(self.source, number, n, k), compatibility, joined.without_many()))
+                self.parts.append(_JoinedPart(Pairing(self.source, number, n, k), compatibility, joined.without_many()))
 
 
 def _merged(
     problem: JoinProblem, how: JoinPass, check: Check, finished: frozenset[str], joins: Sequence[_Join]
 ) -> State:
-    """Prune all joined rows group by group (proof 7). The order of parts does not depend on which process joined them."""
-    parts = sorted((part for join in joins for part in join.parts), key=lambda part: part.pairing)
+    """Prune all joined rows group by group (proof 7)."""
+    parts = [part for join in joins for part in join.parts]
     by_compatibility: dict[OpenCompatibility, list[int]] = {}
     for number, part in enumerate(parts):
         by_compatibility.setdefault(part.compatibility, []).append(number)
     groups = []
     seam = how.bounds.seam(finished)
-    for compatibility, rows in zip(
-        by_compatibility, _pruned(parts, list(by_compatibility.values()), check), strict=True
-    ):
+    for compatibility, numbers in by_compatibility.items():
+        check()
+        joined = all_parts([parts[number].rows for number in numbers], numbers)
+        rows = joined.take(joined.best())
         if seam is not None:
             rows = seam.promising(compatibility, rows, how.incumbents)
         groups.append(PartialGroup(compatibility, rows))
     sources = tuple(JoinSource(join.state.finished, join.einsum) for join in joins)
     return State(finished, tuple(groups), sources, tuple(part.pairing for part in parts))
-
-
-def _pruned(parts: Sequence[JoinedPart], groups: Sequence[list[int]], check: Check) -> Iterator[PartialRows]:
-    """The rows of each group of parts that no row of the same group dominates."""
-    pruned: dict[int, PartialRows] = {}
-
-    def all_of(group: int) -> PartialRows:
-        check()
-        return all_parts([parts[number].rows for number in groups[group]], groups[group])
-
-    def best_of(group: int) -> Ints:
-        rows = all_of(group)
-        best = rows.best()
-        pruned[group] = rows.take(best)
-        return best
-
-    sizes = [sum(len(parts[number].rows) for number in group) for group in groups]
-    for group, best in enumerate(shared_kept(sizes, best_of, check)):
-        yield pruned.pop(group) if group in pruned else all_of(group).take(best)
 
 
 def _thinned(problem: JoinProblem, how: JoinPass, check: Check, state: State) -> State:

@@ -9,7 +9,7 @@ from fusiest.base.doors import lazy
 
 if TYPE_CHECKING:
     from fusiest.mapper.mapper import Prior, checked_mapping, from_front, map, run, search_with
-    from fusiest.mapper.options import Options
+    from fusiest.mapper.options import Options, told
     from fusiest.mapper.profile import Profile
     from fusiest.mapper.progress import Progress, Step
     from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes
@@ -27,51 +27,12 @@ if TYPE_CHECKING:
     from fusiest.mapper.windows.window_plans import has_halos
 
 __all__ = [
-    "GIVEN",
-    "Improvement",
-    "KnownTurns",
-    "LayerNest",
-    "Mapping",
-    "Options",
-    "Prior",
-    "Profile",
-    "Progress",
-    "Result",
-    "SizeFront",
-    "StackPlan",
-    "Stats",
-    "Step",
-    "Stop",
-    "can_be_bounded",
-    "can_have_windows",
-    "checked_mapping",
-    "cpu_seconds",
-    "evaluation_json",
-    "explore_all",
-    "features",
-    "from_front",
-    "given_mapping",
-    "has_halos",
-    "image_variables",
-    "json_text",
-    "load_any",
-    "load_best",
-    "made_now",
-    "map",
-    "mappings_on",
-    "open_tables",
-    "peak_rss_bytes",
-    "plans_of_stack",
-    "question_of",
-    "result_json",
-    "result_of",
-    "result_on",
-    "run",
-    "search_with",
-    "spec_and_hash",
-    "stack_tree",
-    "usual_windows",
-    "worth_windows",
+    "GIVEN", "Improvement", "KnownTurns", "LayerNest", "Mapping", "Options", "Prior", "Profile", "Progress",
+    "Result", "SizeFront", "StackPlan", "Stats", "Step", "Stop", "can_be_bounded", "can_have_windows",
+    "checked_mapping", "cpu_seconds", "evaluation_json", "explore_all", "features", "from_front", "given_mapping",
+    "has_halos", "image_variables", "json_text", "load_any", "load_best", "made_now", "map", "mappings_on",
+    "open_tables", "peak_rss_bytes", "plans_of_stack", "question_of", "result_json", "result_of", "result_on",
+    "run", "search_with", "spec_and_hash", "stack_tree", "told", "usual_windows", "worth_windows",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

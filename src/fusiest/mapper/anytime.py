@@ -23,8 +23,8 @@ from fusiest.mapper.cutoffs import least_of_each, make_cutoffs
 from fusiest.mapper.least.least_first import Fastest, LeastFirst
 from fusiest.mapper.progress import Step
 from fusiest.mapper.resources import rss_bytes
-from fusiest.mapper.results.result import Stats, Stop
-from fusiest.mapper.search import Proof, Search, judged
+from fusiest.mapper.results.result import Stop
+from fusiest.mapper.search import Proof, Search, SearchSettings, judged
 from fusiest.mapper.tables import Explored, Explorer, grouped, question_of
 from fusiest.pmapping import COARSE, EXACT, FIRST_LOOKS, HASTY, Effort, Table
 
@@ -326,7 +326,7 @@ def looked_at(explorer: Explorer, tables: Mapping[str, Table]) -> list[Candidate
         return []
     options = explorer.options
     problem = grouped(explorer.spec, options, explorer.named(tables))
-    search = Search(problem, options, False, lambda step: None, Stats())
+    search = Search(problem, SearchSettings(options))
     with contextlib.suppress(OutOfTime):  # what is found by then counts
         search.look()
     explorer.say(Step("first look", search.best_words() or "there is no mapping"))

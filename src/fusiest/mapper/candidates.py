@@ -48,8 +48,7 @@ class KnownMapping(NamedTuple):
 
     def times(self, factor: float, objective: Objective) -> KnownMapping:
         """Raise its costs so that its score is multiplied by the factor."""
-        scale = factor**0.5 if objective.is_product else factor
-        return self._replace(costs=KnownCosts(self.costs.energy * scale, self.costs.latency * scale))
+        return self._replace(costs=self.costs.times(factor, objective))
 
     def cuts(self) -> frozenset[frozenset[str]]:
         """Sets of finished Einsums after which no loop is open."""

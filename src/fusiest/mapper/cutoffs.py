@@ -58,6 +58,7 @@ def _points(objective: Objective, known: Sequence[KnownCosts], least: Floats) ->
         return points
     if not best.all():
         return best[None]
-    slowest = best.prod() / max(least[0], best[0] * _FAR)
+    score = objective.score_of(*best)
+    slowest = objective.latency_at(score, max(least[0], best[0] * _FAR))
     latencies = np.geomspace(max(least[1], best[1] * _FAR), slowest, _POINTS)
-    return np.column_stack([best.prod() / latencies, latencies])
+    return np.column_stack([objective.energy_at(score, latencies), latencies])

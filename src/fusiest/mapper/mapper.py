@@ -30,12 +30,12 @@ from fusiest.mapper.anytime import (
 from fusiest.mapper.candidates import Candidate, KnownMapping
 from fusiest.mapper.least.least_first import Fastest, applies
 from fusiest.mapper.notebook_progress import notebook_progress
-from fusiest.mapper.options import Options, hinting
+from fusiest.mapper.options import Options, documented, hinting
 from fusiest.mapper.part_mappings import best_of
 from fusiest.mapper.progress import Progress
 from fusiest.mapper.resources import cpu_seconds, peak_rss_bytes, rss_bytes
 from fusiest.mapper.results.result import Mapping, Result, Stats
-from fusiest.mapper.search import Proof, Search
+from fusiest.mapper.search import Known, Proof, Search, SearchSettings
 from fusiest.mapper.stacks.depth_first import depth_first
 from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.warm_start import SizeFront, search_front, search_near
@@ -62,8 +62,8 @@ class Prior(NamedTuple):
     shared: bool = False
     """Whether other searches use the tables, too. They must then have all pmappings, not only those that can beat this
     search's incumbents."""
-    front: SizeFront | None = None
-    """Receives the best mappings for smaller sizes of a memory, as far as they take little more time."""
+    watch: str = ""
+    """A memory, to find the best mappings for smaller sizes of it, too, as far as they take little more time."""
     turns: KnownTurns | None = None
     """Tables of Einsums below windowed loops, for specs that differ only by throughputs of memories outside all
     fanouts; the search adds those that it explores."""
@@ -81,6 +81,8 @@ class Found(NamedTuple):
     """Tables by Einsum that have all pmappings, whatever mappings are known."""
     none: NoMapping | None = None
     """Why there is no mapping."""
+    front: SizeFront | None = None
+    """The best mappings for smaller sizes of the memory to watch; without points where that takes too long."""
 
     def checked(self) -> Found:
         """Itself; an error if there is no mapping."""
@@ -90,6 +92,7 @@ class Found(NamedTuple):
 
 
 @hinting
+@documented
 def map(
     spec: Spec,
     objective: tuple[str, ...] | str = ("energy", "latency"),
@@ -113,14 +116,7 @@ def map(
 ) -> Result:
     """All optimal fused mappings of a spec's workload on its architecture.
 
-    `objective`: "energy", "latency", "edp", or ("energy", "latency") for the whole front.
-    `usage`: a memory of which as little as possible is to be used: all mappings that are best for some size of it.
-    `orders`: "all" orders of Einsums that respect dependencies, or only the "given" one.
-    `max_fused_loops`, `max_fused_loops_per_variable`: of a pmapping. `imperfect`: also tiles that do not divide.
-    `exchange`: Einsums use only tensors that are "finished", or "any".
-    `windows`: fuse through halos, what overlaps "retained", or "all": also made again; or "none". By default all that can be tried.
-    `jobs`: processes; by default as many as there are cores. `time_limit`: seconds; then the best so far.
-    `memory_limit`: bytes, of all processes together; by default three quarters of what the machine has.
+    OPTIONS
     `coarse`, `bounds`, `grouping`, `consolidation`: parts of the search, which change the time and never the result.
     `progress` hears of every step; by default, a notebook shows them; False: nobody.
     Any `concurrent.futures.Executor` can take the place of local processes.
@@ -130,23 +126,10 @@ def map(
     >>> print(f"{map(spec, 'energy').best('energy').energy:.4g} J")
     4.459e-06 J
     """
-    options = Options(
-        objective=tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective),
-        usage=usage,
-        orders=orders,
-        max_fused_loops=max_fused_loops,
-        max_fused_loops_per_variable=max_fused_loops_per_variable,
-        imperfect=imperfect,
-        exchange=exchange,
-        windows=windows if windows is not None else usual_windows(usage, exchange),
-        jobs=jobs,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
-        coarse=coarse,
-        bounds=bounds,
-        grouping=grouping,
-        consolidation=consolidation,
-    )
+    given = {name: value for name, value in locals().items() if name in Options.__dataclass_fields__}
+    given["objective"] = tuple(objective.split(",")) if isinstance(objective, str) else tuple(objective)
+    given["windows"] = windows if windows is not None else usual_windows(usage, exchange)
+    options = Options(**given)
     if progress is not None:
         return run(spec, options, progress or None, executor)
     with notebook_progress() as line:
@@ -192,7 +175,7 @@ def search_with(
                 "out of memory before a mapping was known; --jobs 1, --orders given or a limit of --max-fused-loops takes less"
             ) from None
         if interrupt.taken():
-            found.result.stopped = "interrupt"
+            found = found._replace(result=replace(found.result, stopped="interrupt"))
     return found
 
 
@@ -209,13 +192,13 @@ def _run_with_windows(
         found = _run(spec, options, say, executor, prior)
     except NoMapping as error:
         found = Found(Result(spec, options.objective, [], False, 1.0, Stats()), prior.tables, error)
-    result, tables = found.result, dict(found.tables)
-    result.options = options
+    result, tables = replace(found.result, options=options), dict(found.tables)
     if options.windows == "all":  # what to begin with may have windows
         start = (known.mapping for known in known_mappings(spec, options, prior.start))
-        result.mappings = best_of([*result.mappings, *(mapping for mapping in start if mapping is not None)], options)
+        known = [*result.mappings, *(mapping for mapping in start if mapping is not None)]
+        result = replace(result, mappings=best_of(known, options))
     if interrupt.taken():
-        return found
+        return found._replace(result=result)
 
     @collected_after
     def exact(part: Spec, part_options: Options, tables: dict[str, Table]) -> list[Mapping]:
@@ -230,14 +213,14 @@ def _run_with_windows(
         if explorer.missing(tables):
             return []
         problem = grouped(part, part_options, explorer.named(tables))
-        search = Search(problem, part_options, False, lambda step: None, Stats())
+        search = Search(problem, SearchSettings(part_options))
         search.run()
         found = [candidate for candidate in search.candidates and search.best() if isinstance(candidate, Candidate)]
         return [FoundTree(c.tree(), c.costs.energy, c.costs.latency) for c in found]
 
     relaxed = relaxation(executor, max(LEAST_SECONDS, result.stats.wall_seconds))
     joined = run_joins(executor, result.stats.orders == "all", prior.turns)
-    with interrupt.limited(None if limit is None else begin + limit):
+    with interrupt.limited(None if limit is None else begin + limit, options.most_memory, rss_bytes):
         result = with_windows(result, WindowSearches(exact, quick, relaxed, joined, tables, prior.turns), say, begin)
     return found._replace(result=result, none=None if result.mappings else found.none)
 
@@ -258,7 +241,7 @@ def _run(
         check_usage(spec, options.usage)
     prior = prior or Prior()
     explorer, clock = make_explorer(spec, options, executor, say), _Began(time.perf_counter(), cpu_seconds())
-    latency_alone = options.minimized.names == ("latency",) and prior.front is None
+    latency_alone = options.minimized.names == ("latency",) and not prior.watch
     if not latency_alone or not applies(explorer, prior.shared) or not explorer.missing(prior.tables):
         return _run_once(explorer, clock, prior)[0]
     first, leasts = _run_once(make_explorer(without_energy(spec), options, executor, say), clock, Prior())
@@ -288,7 +271,7 @@ def _run_once(explorer: Explorer, began: _Began, prior: Prior) -> tuple[Found, T
     known = [] if prior.fast is None else [prior.fast]
     alone, unfused = look_in_time(explorer, clock) if options.time_limit is not None and not known else ({}, [])
     clock = clock if unfused or known else clock._replace(seconds=None)
-    shared = prior.shared or prior.front is not None
+    shared = prior.shared or bool(prior.watch)
     if explorer.missing(prior.tables) and applies(explorer, shared):
         exploration = explore_least_first(explorer, clock, alone, prior.fastest, known)
     else:
@@ -306,33 +289,43 @@ def _run_once(explorer: Explorer, began: _Began, prior: Prior) -> tuple[Found, T
     ]
 
     looked = bool(exploration.candidates) and exploration.stopped is None
+    settings = SearchSettings(
+        options, stats.orders == "all", stats.orders == options.orders, explorer.say, looked=looked
+    )
 
     def search_of(problem: JoinProblem, deadline: float | None) -> Search:
-        return Search(problem, options, stats.orders == "all", explorer.say, stats, deadline, candidates, looked=looked)
+        return Search(problem, replace(settings, deadline=deadline), candidates)
 
     search, exploration = begun(explorer, clock, exploration, unfused, search_of)
-    proof = exploration.proof
+    proof, front = exploration.proof, SizeFront(prior.watch) if prior.watch else None
     if exploration.stopped is None and proof is None:
         with interrupt.limited(None, options.most_memory, rss_bytes):
-            proof = search_front(search, prior.front) if prior.front is not None else search_near(search, guesses)
+            if prior.watch:
+                front = search_front(search, prior.watch)
+                if front.points:
+                    search.take(front.points)
+                    proof = Proof(True, 0.0)
+            else:
+                proof = search_near(search, guesses)
     proof = proof or _search(search, explorer, exploration)
     if not search.candidates:
         nothing = Result(spec, options.objective, [], False, 1.0, Stats())
         return Found(nothing, exploration.whole, why_not_joined(search.problem)), exploration.leasts
     mappings = traced(spec, search)
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - began.wall, cpu_seconds() - began.cpu
-    stats.peak_rss_bytes = peak_rss_bytes()
-    if prior.front is not None:
-        prior.front.stats = stats
+    stats = _joined_stats(stats, search.known, time.perf_counter() - began.wall, cpu_seconds() - began.cpu)
+    if front is not None:
+        front.stats = stats
     result = Result(spec, options.objective, mappings, proof.optimal, proof.gap, stats, proof.stopped, options)
-    return Found(result, exploration.whole), exploration.leasts
+    return Found(result, exploration.whole, None, front), exploration.leasts
 
 
 def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Proof:
     """Join the explored tables. If memory does not suffice for a single mapping, fall back to unfused ones."""
     stopped = exploration.stopped
     try:
-        with interrupt.limited(search.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes):
+        with interrupt.limited(
+            search.settings.deadline if search.candidates else None, explorer.options.most_memory, rss_bytes
+        ):
             proof = search.run()
         if not stopped or not search.candidates:
             return proof
@@ -341,10 +334,10 @@ def _search(search: Search, explorer: Explorer, exploration: Exploration) -> Pro
     # The exception is gone here, and with it all that the search had in hand.
     if not search.candidates:
         with interrupt.finishing():
-            search.candidates += look_quickly(explorer)[1]
+            search.take([*search.candidates, *look_quickly(explorer)[1]])
     if not search.candidates:
         raise MemoryError
-    return search.ended(stopped, exploration.least(explorer, search.incumbents.weights))
+    return search.ended(stopped, exploration.least(explorer, search.known.incumbents.weights))
 
 
 def traced(spec: Spec, search: Search) -> list[Mapping]:
@@ -370,7 +363,7 @@ def from_front(spec: Spec, options: Options, front: SizeFront, bits: float) -> R
     """The result for a smaller size of a memory, if the front that another search has filled in goes so far."""
     begin, cpu = time.perf_counter(), cpu_seconds()
     candidate = front.best_within(bits) or front.look_further(bits)
-    if candidate is None or front.stats is None:
+    if candidate is None:
         return None
     mapping = _traced(spec, candidate, options.finished)
     wall, used = time.perf_counter() - begin, cpu_seconds() - cpu
@@ -392,6 +385,14 @@ def _table_stats(explorer: Explorer, tables: TypingMapping[str, Table], seconds:
         groups={name: size[2] for name, size in of_each.items()},
         orders=orders,
     )
+
+
+def _joined_stats(stats: Stats, known: Known, wall: float, cpu: float) -> Stats:
+    """Statistics of exploring, with those of joining."""
+    return replace(
+        stats, wall_seconds=wall, cpu_seconds=cpu, peak_rss_bytes=peak_rss_bytes(), funnel=list(known.funnel),
+        joined=list(known.joined), most_survivors=known.most_survivors,
+    )  # fmt: skip
 
 
 def known_mappings(spec: Spec, options: Options, trees: Iterable[LoopTree]) -> Iterator[KnownMapping]:

@@ -23,3 +23,7 @@ class Step:
 
 
 Progress: TypeAlias = Callable[[Step], None]
+
+
+def nobody(step: Step) -> None:
+    """Hear of a step, and say nothing."""

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from fusiest.base import interrupt
+
 try:
     import resource
 except ImportError:  # Windows
@@ -33,12 +35,69 @@ def peak_rss_bytes() -> int:
 
 
 def rss_bytes() -> float:
-    """Memory that this process has in use; 0 where the system does not tell."""
+    """Memory that this process and its workers have in use together; 0 where the system does not tell.
+
+    What they have in common counts once; in a worker, only what is its own counts. To find that out takes a while: it is
+    done now and then, and in between counts what each has taken since.
+    """
+    pids = (os.getpid(),) if interrupt.is_worker() else _family()
+    sizes = sum(map(_rss_of, pids))
+    if len(pids) == 1 and not interrupt.is_worker():
+        return sizes
+    now = time.thread_time()
+    if _Common.pids != pids or now > _Common.until:
+        begin, count = time.thread_time(), _private_of if interrupt.is_worker() else _share_of
+        _Common.pids, _Common.bytes = pids, sizes - sum(map(count, pids))
+        now = time.thread_time()
+        _Common.until = now + _TIMES_BETWEEN_LOOKS * (now - begin)
+    return sizes - _Common.bytes
+
+
+class _Common:
+    """What was found of the memory that processes have in common."""
+
+    pids: tuple[int, ...] = ()
+    """The processes."""
+    bytes = 0.0
+    """What is counted more than once by their sizes."""
+    until = 0.0
+    """Processor time of this process from which on to look again."""
+
+
+def _family() -> tuple[int, ...]:
+    """This process, and all that it has started, one through the other."""
+    pids = [os.getpid()]
+    for pid in pids:  # it grows
+        with contextlib.suppress(OSError, ValueError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                pids += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return tuple(pids)
+
+
+def _rss_of(pid: int) -> float:
     try:
-        with open("/proc/self/statm", "rb") as file:
+        with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def _share_of(pid: int) -> float:
+    """Memory of a process, of which a page that n processes have counts 1/n."""
+    return _summed(pid, b"Pss:")
+
+
+def _private_of(pid: int) -> float:
+    """Memory that a process alone has."""
+    return _summed(pid, b"Private_Clean:", b"Private_Dirty:")
+
+
+def _summed(pid: int, *kinds: bytes) -> float:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return float(sum(int(line.split()[1]) * 1024 for line in file if line.startswith(kinds)))
+    except (OSError, IndexError, ValueError):
+        return _rss_of(pid)
 
 
 def machine_cores() -> int:
@@ -63,5 +122,7 @@ def machine_memory() -> float:
     return min(sizes)
 
 
+_TIMES_BETWEEN_LOOKS = 15
+"""Processor time between two looks at what processes have in common, in times that a look takes."""
 _SHARE_OF_CORES = "/sys/fs/cgroup/cpu.max"
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

@@ -6,7 +6,6 @@ import concurrent.futures
 import contextlib
 import functools
 import math
-import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
@@ -190,7 +189,7 @@ class Explorer:
 
     def force(self, at_once: bool = False) -> Workforce[LeastTask | TableTask, Answer]:
         """Processes for tasks on this spec's Einsums."""
-        work = Searches(self.spec, self.options.most_memory / self.options.processes)
+        work = Searches(self.spec, (self.options.most_memory - rss_bytes()) / self.options.processes)
         return Workforce(work, self.options.processes, self.executor, at_once)
 
     def hardest_first(self, names: Iterable[str]) -> list[str]:
@@ -245,9 +244,8 @@ class Searches:
         self._known = {}
 
     def __call__(self, task: LeastTask | TableTask) -> Answer:
-        is_worker = multiprocessing.parent_process() is not None
         try:
-            with interrupt.limited(None, self.memory, rss_bytes) if is_worker else contextlib.nullcontext():
+            with interrupt.limited(None, self.memory, rss_bytes) if interrupt.is_worker() else contextlib.nullcontext():
                 return self._answer(task)
         except RowLimitReached:
             return None

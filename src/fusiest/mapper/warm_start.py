@@ -7,18 +7,17 @@ keep mappings that need less of a memory, too: these are the best for smaller si
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fusiest.base import interrupt
 from fusiest.base.interrupt import OutOfTime
-from fusiest.joining import Coarse, KnownCosts, Level
+from fusiest.joining import Coarse
 from fusiest.mapper.candidates import Candidate, KnownMapping, least_by_usage
 from fusiest.mapper.resources import rss_bytes
 from fusiest.mapper.results.result import Stats
-from fusiest.mapper.search import LONG_EINSUMS, Proof, Search
-from fusiest.pmapping import pareto_rows
+from fusiest.mapper.search import LONG_EINSUMS, Proof, Search, TooManyPartial, completed
 
 _FACTORS = (1.02, 1.1)
 """Cutoffs near a mapping that does not fit, as multiples of its score."""
@@ -33,6 +32,60 @@ _MOST_PARTIAL = 100_000
 """Most partial mappings of a pass: with more, keeping those that need less memory takes much more time."""
 
 
+class SizeSearch:
+    """The search for mappings that score little more than known ones, and need as little of a memory as possible.
+
+    It begins with the memory's largest size. Its bounds hold for smaller sizes: a mapping that is valid there is valid
+    here.
+    """
+
+    def __init__(self, search: Search, memory: str, best: Candidate | KnownMapping) -> None:
+        """Bound all mappings that score little more than a known one."""
+        objective = search.options.minimized
+        known = KnownMapping(best.costs, None, tuple(sorted(best.cuts(), key=len)))
+        settings = replace(search.settings, most_partial=_MOST_PARTIAL)
+        limit = known.times(_BOUNDED_FACTOR, objective)
+        self.memory, self.limit = memory, limit.costs
+        self.search = Search(search.problem.watching(memory), settings, [limit])
+        self.most = self.search.best_score()
+        self.reached = objective.score_of(*best.costs[:2])
+        """Score below which all mappings that fit the sizes asked for are known."""
+        self.factor = 0
+        """Index in `_FRONT_FACTORS` of the cutoff in use."""
+        self.search.reduce()
+        if len(self.search.problem.order) >= LONG_EINSUMS:  # else they do not pay so near the optimum
+            self.search.bound_segments()
+
+    def next_points(self, bits: float) -> list[Candidate]:
+        """Find the mappings with the least scores for a size, and others near them.
+
+        None are found if the bounds do not hold so far, or if that takes too long.
+        """
+        while self.reached < self.most:
+            below = min(self.most, self.reached * _FRONT_FACTORS[self.factor])
+            try:
+                candidates = self._all_below(below, bits)
+            except TooManyPartial:
+                if self.factor == len(_FRONT_FACTORS) - 1:
+                    self.most = self.reached
+                    return []
+                self.factor += 1
+                continue
+            self.reached = below
+            if candidates:
+                return candidates
+        return []
+
+    def _all_below(self, score: float, bits: float) -> list[Candidate]:
+        """All mappings below a score that no other dominates in costs and usage of the memory."""
+        search = self.search
+        problem, index = search.problem.with_size(self.memory, bits), search.problem.memories.index(self.memory)
+        point = self.limit.times(score / search.best_score(), search.options.minimized)
+        how = replace(search.join_pass(), all_orders=search.settings.all_orders)
+        history, end = search.levels(problem, replace(how, incumbents=replace(how.incumbents, points=(point,))))
+        return [found for state in end.states for found in completed(problem, state, history, index)]
+
+
 @dataclass
 class SizeFront:
     """The best mappings for smaller sizes of a memory, as far as they were searched."""
@@ -42,9 +95,9 @@ class SizeFront:
     """Mappings from the best down, each with less usage of the memory than all before it."""
     sizes: list[float] = field(default_factory=list)
     """For each point, the size up to which no mapping between it and the point before was missed."""
-    stats: Stats | None = None
+    stats: Stats = field(default_factory=Stats)
     """Statistics of the search that found them."""
-    search: FrontSearch | None = None
+    search: SizeSearch | None = None
     """The search that can go on where the points end, with its bounds."""
 
     def best_within(self, bits: float) -> Candidate | None:
@@ -58,20 +111,26 @@ class SizeFront:
 
     def look_further(self, bits: float) -> Candidate | None:
         """The best mapping with no more usage, searched from where the points end, as far as the bounds hold."""
-        if self.search is None or self.search.options.time_limit is not None or bits > min(self.sizes, default=0.0):
+        if self.search is None or bits > min(self.sizes, default=0.0):
+            return None
+        options = self.search.search.options
+        if options.time_limit is not None:
             return None
         try:
-            with interrupt.limited(None, self.search.options.most_memory, rss_bytes):
-                self.add(self.search.next_points(bits), bits)
+            with interrupt.limited(None, options.most_memory, rss_bytes):
+                self.search_on(bits)
         except MemoryError:
             return None
         return self.best_within(bits)
 
-    def add(self, candidates: Sequence[Candidate], bits: float) -> None:
-        """Add mappings found for a size, which cost more than all before."""
-        if candidates and self.search is not None:
+    def search_on(self, bits: float) -> None:
+        """Search the next points for a size: they cost more than all before."""
+        if self.search is None:
+            return
+        candidates = self.search.next_points(bits)
+        if candidates:
             energy, latency, usage = np.array([candidate.costs for candidate in candidates]).T
-            score = self.search.options.minimized.score(energy, latency)
+            score = self.search.search.options.minimized.score(energy, latency)
             chosen = least_by_usage(score, usage)
             self.points += [candidates[i] for i in chosen]
             self.sizes += [bits] * len(chosen)
@@ -88,7 +147,7 @@ def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None
     before = search.candidates
     for factor in _FACTORS:
         guess = guesses[0].times(factor, objective)
-        near = replace(search, candidates=[*before, guess])
+        near = search.anew([*before, guess])
         if near.best_known() is not guess:
             return None
         try:
@@ -101,103 +160,23 @@ def search_near(search: Search, guesses: Sequence[KnownMapping]) -> Proof | None
         if proof.stopped is not None:
             return None
         if len(candidates) > len(before):
-            search.candidates = candidates
+            search.take(candidates)
             return proof
     return None
 
 
-def search_front(search: Search, front: SizeFront) -> Proof | None:
-    """Find the best mapping, and those that need less of a memory and cost little more; None if that takes too long."""
-    options, problem = search.options, search.problem
-    able = options.minimized.is_product and options.bounds and options.coarse and options.orders == search.stats.orders
-    if not able or front.memory not in problem.memories:
-        return None
-    first = replace(search, candidates=[*search.candidates])
+def search_front(search: Search, memory: str) -> SizeFront:
+    """Find the best mapping, and those that need less of a memory and cost little more; no points if that takes too long."""
+    options, front = search.options, SizeFront(memory)
+    able = options.minimized.is_product and options.bounds and options.coarse and search.settings.whole
+    if not able or memory not in search.problem.memories:
+        return front
+    first = search.anew(search.candidates)
     try:
         first.look(_FRONT_LOOK)
-        if not first.candidates:
-            return None
-        best = first.best_known()
-        known = KnownMapping(best.costs, None, tuple(sorted(best.cuts(), key=len)))
-        arguments = {f.name: getattr(search, f.name) for f in fields(Search)}
-        arguments |= {
-            "problem": problem.watching(front.memory),
-            "candidates": [known.times(_BOUNDED_FACTOR, options.minimized)],
-        }
-        front.search = FrontSearch(**arguments, memory=front.memory)
-        bits = float(problem.room.sizes[problem.memories.index(front.memory)])
-        front.search.bound(options.minimized.score_of(*best.costs[:2]))
-        front.add(front.search.next_points(bits), bits)
+        if first.candidates:
+            front.search = SizeSearch(search, memory, first.best_known())
+            front.search_on(float(search.problem.room.sizes[search.problem.memories.index(memory)]))
     except (MemoryError, OutOfTime):
-        return None
-    if not front.points:
-        return None
-    search.candidates = [*front.points]
-    return Proof(True, 0.0)
-
-
-class _TooManyError(Exception):
-    """A pass has too many partial mappings."""
-
-
-@dataclass
-class FrontSearch(Search):
-    """The search for mappings that score little more than known ones, and need as little of a memory as possible.
-
-    It begins with the memory's largest size. Its bounds hold for smaller sizes: a mapping that is valid there is valid
-    here.
-    """
-
-    memory: str = ""
-    reached: float = 0.0
-    """Score below which all mappings that fit the sizes asked for are known."""
-    factor: int = 0
-    """Index in `_FRONT_FACTORS` of the cutoff in use."""
-
-    def bound(self, known: float) -> None:
-        """Find bounds for all mappings that score less than its one candidate. `known`: the score of a mapping."""
-        self.most, self.reached = self._best_score(), known
-        self._reduce()
-        if len(self.problem.order) >= LONG_EINSUMS:  # else they do not pay so near the optimum
-            self._bound_stretches()
-
-    def next_points(self, bits: float) -> list[Candidate]:
-        """Find the mappings with the least scores for a size, and others near them.
-
-        None are found if the bounds do not hold so far, or if that takes too long.
-        """
-        while self.reached < self.most:
-            below = min(self.most, self.reached * _FRONT_FACTORS[self.factor])
-            try:
-                candidates = self._all_below(below, bits)
-            except _TooManyError:
-                if self.factor == len(_FRONT_FACTORS) - 1:
-                    self.most = self.reached
-                    return []
-                self.factor += 1
-                continue
-            self.reached = below
-            if candidates:
-                return candidates
-        return []
-
-    def _all_below(self, score: float, bits: float) -> list[Candidate]:
-        """All mappings below a score that no other dominates in costs and usage of the memory."""
-        problem, index = self.problem.with_size(self.memory, bits), self.problem.memories.index(self.memory)
-        (known,) = self.candidates
-        scale = (score / self._best_score()) ** 0.5
-        point = KnownCosts(known.costs.energy * scale, known.costs.latency * scale)
-        how = self._pass(all_orders=self.all_orders)
-        history, end = self._levels(problem, replace(how, incumbents=replace(how.incumbents, points=(point,))))
-        candidates = []
-        for state in end.states:
-            rows = state.groups[0].rows
-            costs = np.column_stack([rows.energy, rows.latency, rows.usage()[:, index]])
-            for row in pareto_rows(np.zeros(len(rows), np.int64), costs):
-                candidates.append(Candidate(KnownCosts(*costs[row].tolist()), problem, history, int(row)))
-        return candidates
-
-    def _report(self, level: Level, phase: str) -> None:
-        super()._report(level, phase)
-        if len(level) > _MOST_PARTIAL:
-            raise _TooManyError
+        return SizeFront(memory)
+    return front

@@ -102,7 +102,7 @@ def _all_visits(nest: EinsumNest, counted: frozenset[int], first_only: frozenset
 
 
 def _points(nest: EinsumNest, counted: frozenset[int], first_only: frozenset[int]) -> int:
-    """Of the iteration space, that these loops reach."""
+    """Number of points of the iteration space that these loops reach."""
     return math.prod(v.count for v in _all_visits(nest, counted, first_only).values())
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusiest.base.errors import InvalidMapping, Located, SpecError, check_known
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.looptree import Compute, Loop, LoopTree, Node, Sequential, Spatial, Storage, Temporal, Toll, einsums
 from fusiest.model.accesses import AccessKey, count_accesses
 from fusiest.model.evaluation import EinsumEvaluation, Evaluation
@@ -39,7 +40,7 @@ def evaluate(spec: Spec, mapping: LoopTree | None = None, fits: bool = True) -> 
         result = _evaluate(spec, tree, fits)
     except OverflowError:
         raise SpecError("the sizes are too large for numbers of 64 bits", _place_of(tree.nodes[0])) from None
-    if not math.isfinite(result.edp):
+    if not all(math.isfinite(cost_of(result, name)) for name in OBJECTIVES):
         raise SpecError("energy or latency is too large for a number of 64 bits", _place_of(tree.nodes[0]))
     return result
 

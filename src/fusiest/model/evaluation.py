@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fusiest.base.errors import FusiestError, did_you_mean
 from fusiest.base.frames import DataTable
+from fusiest.base.objective import products_of
 from fusiest.model.accesses import AccessKey
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class EinsumEvaluation:
     occupancy_bits: dict[tuple[str, str], int | float]
     per_unit: dict[AccessKey, float]
     points: int
-    """Of the iteration space, once: each is a compute action. How many operations that is says `operations.py`."""
+    """Points of the iteration space, once: each is a compute action. `operations.py` says how many operations that is."""
     steps: int
     used_fanout: dict[tuple[str, str], int]
     reservation_levels: dict[tuple[str, str], int]
@@ -108,7 +109,7 @@ class Evaluation:
             "dynamic_energy": self.dynamic_energy,
             "leak_energy": self.leak_energy,
             "latency": self.latency,
-            "edp": self.edp,
+            **products_of(self),
             "peak_occupancy_bits": self.peak_occupancy_bits,
             "einsums": {
                 name: {

@@ -68,7 +68,7 @@ class NestLoop:
     component: str | None = None
     dimension: str | None = None
     window_iterations: int | None = None
-    """Of a loop that makes windows in this Einsum: how often it iterates, as the Einsums say that step it in even tiles."""
+    """Iterations of a loop that makes windows in this Einsum, as Einsums that step it in even tiles count them."""
     makes_windows: bool = False
     """Or has tiles of other sizes, in some Einsum below: this one or another."""
 

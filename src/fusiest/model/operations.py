@@ -14,7 +14,7 @@ CONVENTION = "A multiply-accumulate counts as two operations, any other step as 
 
 
 def operations_per_point(info: EinsumInfo) -> int:
-    """Of one point of the iteration space, which is one compute action.
+    """Operations of one point of the iteration space, which is one compute action.
 
     Two where several inputs are combined and the results added up, none of a copy, else one.
 
@@ -31,7 +31,7 @@ def operations_per_point(info: EinsumInfo) -> int:
 
 
 def operations(info: EinsumInfo) -> int:
-    """Of the whole Einsum, as often as it runs.
+    """Operations of the whole Einsum, as often as it runs.
 
     >>> from fusiest import load
     >>> operations(load("matmuls", N_EINSUMS=1, M=2, KN=3).info.einsums["Matmul0"])

@@ -16,7 +16,7 @@ from fusiest.spec import Access
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Of one variable: how many tiles are visited, and the sum of their extents."""
+    """Tiles of one variable: how many are visited, and the sum of their extents."""
 
     count: int
     extent: int

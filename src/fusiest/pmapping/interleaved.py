@@ -324,7 +324,7 @@ class WindowNests(GeneralNests):
     def rows(self) -> Iterator[TurnPiece]:
         """Rows that no other dominates: energy, latency, bits above each loop, and bits in all; and open parts."""
         self.search.count(_NEST)
-        combined = self._combined()
+        combined = self._combined(self._goal())
         if combined is None:
             return
         terms, chains, state = combined

@@ -33,7 +33,7 @@ class Question:
     """Whether to search only pmappings that some best mapping of the workload needs, not all ways to meet other
     Einsums."""
     unlimited: bool = False
-    """As if all memories had room: a bound, not mappings."""
+    """Whether all memories count as if they had room: that gives a bound, not mappings."""
     objective: Objective | None = None
     """The objective of an Einsum that is alone in its workload. The search may keep only its best pmappings, if that is
     quicker."""

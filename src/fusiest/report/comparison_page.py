@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from fusiest.base.objective import OBJECTIVES
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model import fused_sets
 from fusiest.report.charts.chart import Bars, Series
@@ -27,13 +28,15 @@ def page_data(comparison: Comparison, title: str) -> dict[str, Any]:
 
     names, results = comparison.names(), comparison.results
     energy, latency = comparison.energy_by_einsum(), comparison.latency_by_einsum()
-    totals = zip(("Energy", "Latency", "Energy-delay product"), ("J", "s", "Js"), comparison.totals(), strict=True)
     return {
         "title": title,
         "note": f"{', '.join(names[1:])} against {names[0]}",
         "version": __version__,
         "names": names,
-        "totals": [[name, unit, list(row.values)] for name, unit, row in totals],
+        "totals": [
+            [OBJECTIVES[t.name].title.capitalize(), OBJECTIVES[t.name].unit, list(t.values)]
+            for t in comparison.totals()
+        ],
         "facts": [fact for name, saved in zip(names, results, strict=True) for fact in _facts(name, saved)],
         "charts": {
             "energy-component": _bars(names, "Energy by component", "energy", "J", comparison.energy_by_component()),

@@ -17,7 +17,7 @@ FIRST = ("einsum", "energy", "latency", "bottleneck")
 """The columns that an evaluation has without its spec."""
 WHOLE = ("operation", "sizes", "macs", "operations", "share_of_peak", "fused_set")
 UNITS = {"energy": "J", "latency": "s", "traffic_bits": "B", "share_of_peak": "%", "macs": "", "operations": "op"}
-"""Of the page's columns, by how their names end."""
+"""Units of the page's columns, by how their names end."""
 
 
 def layer_tables(spec: Spec, mappings: Iterable[tuple[LoopTree, Evaluation]]) -> list[DataTable]:

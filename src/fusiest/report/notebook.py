@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.looptree import draw_svg
 from fusiest.mapper import Result
 from fusiest.model import Evaluation
@@ -15,11 +16,11 @@ MOST_ROWS = 12
 def result_html(result: Result) -> str:
     """Nothing but a table and an SVG: notebooks show it without any script."""
     best, memory = result.best(result.aim), result.options.usage
-    head = ["", *([memory] if memory else []), "energy", "latency", "EDP", ""]
+    head = ["", *([memory] if memory else []), *(objective.short for objective in OBJECTIVES.values()), ""]
     rows = []
     for number, m in enumerate(result.mappings[:MOST_ROWS], start=1):
         used = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory else []
-        costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
+        costs = (si(cost_of(m, name), objective.unit) for name, objective in OBJECTIVES.items())
         rows.append(_row("td", [str(number), *used, *costs, "drawn below" if m is best else ""]))
     more = len(result.mappings) - MOST_ROWS
     if more > 0:
@@ -32,7 +33,7 @@ def result_html(result: Result) -> str:
 
 def evaluation_html(evaluation: Evaluation) -> str:
     """Totals, a table of Einsums, and what memories hold at most."""
-    costs = f"{si(evaluation.energy, 'J')}, {si(evaluation.latency, 's')}, {si(evaluation.edp, 'Js')}"
+    costs = ", ".join(si(cost_of(evaluation, name), objective.unit) for name, objective in OBJECTIVES.items())
     rows = [_row("th", ["Einsum", "energy", "latency", "limited by"])]
     for name, e in evaluation.einsums.items():
         rows.append(_row("td", [name, si(e.energy, "J"), si(e.latency, "s"), e.bottleneck or "–"]))

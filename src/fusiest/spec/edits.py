@@ -154,7 +154,7 @@ def with_defines(spec: Spec, defines: Mapping[str, object]) -> Spec:
 
 
 def edited(owner: T, name: str, fields: Mapping[str, object]) -> T:
-    """The same object with other fields: objects as they are, plain values as a file would have them."""
+    """Change fields of an object: to objects as they are, or to plain values as a file would have them."""
     kind: Any = type(owner)
     declared = fields_of(kind)
     for field in fields:

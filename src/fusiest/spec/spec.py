@@ -182,7 +182,7 @@ class Spec:
         return math.fsum(component.total_leak_power for component in self.costs())
 
     def with_component(self, name: str, **fields: object) -> Spec:
-        """The same spec with other fields of one component, checked as if it had been loaded.
+        """Change fields of one component. The new spec is checked as if it had been loaded.
 
         Fields of actions and dimensions have names of two parts: `**{"read.throughput": "1 GB/s"}`, `**{"X.fanout": 4}`.
 
@@ -194,7 +194,7 @@ class Spec:
         return check(edits.with_component(self, name, fields).sharing_info(self))
 
     def with_einsum(self, name: str, **fields: object) -> Spec:
-        """The same spec with other fields of one Einsum; or with one more, if `einsum` says what it computes.
+        """Change fields of one Einsum; or add one, if `einsum` says what it computes.
 
         >>> from fusiest import load
         >>> spec = load("simple", "matmuls").with_einsum("Relu", einsum="R[m, n2] = relu(T2[m, n2])")
@@ -204,7 +204,7 @@ class Spec:
         return check(edits.with_einsum(self, name, fields))
 
     def with_rank_size(self, rank: str | None = None, size: Value | None = None, /, **sizes: Value) -> Spec:
-        """The same spec with other sizes of ranks: `with_rank_size("M", 64)` or `with_rank_size(M=64, K=32)`. Where the
+        """Change sizes of ranks: `with_rank_size("M", 64)` or `with_rank_size(M=64, K=32)`. Where the
         workload bounds rank variables, their names do, too.
 
         >>> from fusiest import load

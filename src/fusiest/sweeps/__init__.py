@@ -27,14 +27,14 @@ if TYPE_CHECKING:
         whole_advice,
     )
     from fusiest.sweeps.views.answers import Answer, Counts, Reuse, unproven_words
-    from fusiest.sweeps.views.best_designs import DesignFigures, edp_name
+    from fusiest.sweeps.views.best_designs import DesignFigures, headings
     from fusiest.sweeps.views.sweep_page import in_view, sweep_html
 
 __all__ = [
     "FULL", "IDLE", "Advice", "Answer", "Binding", "Children", "Counts", "Design", "DesignFigures", "Reuse",
     "RunRow", "Running", "Store", "Sweep", "SweepFile", "Wanted", "WaterfallStep", "WholeAdvice", "advise",
-    "binding", "changes", "check_store", "collect_garbage", "edp_name", "export_store", "in_view", "keep_result", "load_sweep",
-    "make_sweep", "merge_stores", "ranked", "stored_result", "sweep", "sweep_html", "unproven_words",
+    "binding", "changes", "check_store", "collect_garbage", "export_store", "headings", "in_view", "keep_result",
+    "load_sweep", "make_sweep", "merge_stores", "ranked", "stored_result", "sweep", "sweep_html", "unproven_words",
     "wanted", "waterfall", "whole_advice",
 ]  # fmt: skip
 

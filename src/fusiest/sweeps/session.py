@@ -12,12 +12,13 @@ from typing import Any
 from fusiest.base import interrupt
 from fusiest.base.errors import FusiestError, SpecError, did_you_mean
 from fusiest.base.frames import DataTable
-from fusiest.base.objective import aim_of
+from fusiest.base.objective import OBJECTIVES, aim_of
 from fusiest.mapper import Result
 from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.file.guided import run_guided
 from fusiest.sweeps.file.parameters import Figure, with_unit
 from fusiest.sweeps.file.sweepfile import COLUMNS, SweepFile, SweptWorkload, Wanted, load_sweep, make_sweep, wanted
+from fusiest.sweeps.reuse.design_bounds import above
 from fusiest.sweeps.reuse.windowing import run_options, windows_of
 from fusiest.sweeps.runs.children import Children
 from fusiest.sweeps.runs.cluster import ClusterHands
@@ -198,10 +199,11 @@ class Sweep:
     def _figures_of(self, answer: Answer) -> tuple[object, ...]:
         """A row of the table, without design and parameters."""
         row, workload = answer.row, answer.workload
-        edp = row.energy * row.latency if row.energy is not None and row.latency is not None else None
+        known = row.energy is not None and row.latency is not None
+        costs = above(row.energy or 0.0, row.latency or 0.0).values() if known else [None] * len(OBJECTIVES)
         area = float(self.area(answer.design)) if row.family else None
         windows = self.windows(answer.design, workload) if row.family else ""
-        return (area, workload.label, workload.n_instances, answer.how, row.status, row.energy, row.latency, edp, row.gap,
+        return (area, workload.label, workload.n_instances, answer.how, row.status, *costs, row.gap,
                 windows, row.cpu_seconds, row.reason)  # fmt: skip
 
     def _all_answers(self) -> list[Answer]:

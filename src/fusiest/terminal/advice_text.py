@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from fusiest.base.objective import OBJECTIVES
 from fusiest.show import si
 from fusiest.sweeps import FULL, IDLE, Advice, Binding, WaterfallStep
 from fusiest.terminal.grid import Part, grid
@@ -13,12 +14,12 @@ from fusiest.terminal.grid import Part, grid
 
 def advice_parts(advice: Sequence[Advice], binds: Binding, steps: Sequence[WaterfallStep], aim: str) -> list[Part]:
     """All of it; `advice` is ranked."""
-    table = grid("<change", f">{'EDP' if aim == 'edp' else aim}", ">energy", ">latency", "?<")
+    table = grid("<change", f">{OBJECTIVES[aim].short}", ">energy", ">latency", "?<")
     for change in advice:
         if change.energy is None or change.latency is None:
             table.add(f"{change.what} x{change.factor:g}", "-", "-", "-", change.how)
             continue
-        value = getattr(change, aim)
+        value = change.cost(aim) or 0.0
         style = "green" if value < 0.999 else "red" if value > 1.001 else "dim"
         cells = (f"{value:.4g}", f"{change.energy:.4g}", f"{change.latency:.4g}")
         table.add(f"{change.what} x{change.factor:g}", *cells, change.how, style=style)

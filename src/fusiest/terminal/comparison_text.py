@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from fusiest.base.objective import UNITS
+from fusiest.base.objective import OBJECTIVES
 from fusiest.comparison import Comparison, DifferenceLine, Row, Saved
 from fusiest.model import fused_sets
 from fusiest.report import Reasons, difference, reasons
@@ -68,7 +68,8 @@ def _quantity(value: float, unit: str) -> str:
 def _totals(comparison: Comparison) -> Grid:
     table = grid("<", *_columns(comparison.names()))
     for row in comparison.totals():
-        table.add("EDP" if row.name == "edp" else row.name, *_cells(row, UNITS[row.name]))
+        objective = OBJECTIVES[row.name]
+        table.add(objective.short, *_cells(row, objective.unit))
     by_result = zip(*(row.values for row in comparison.area_by_component()), strict=True)
     areas = [sum(value or 0.0 for value in values) or None for values in by_result]
     if any(areas):
@@ -122,7 +123,7 @@ def _times(count: float) -> str:
 
 
 def _looptrees(comparison: Comparison) -> list[Part]:
-    """Of two the lines that differ; of more only which are equal, as the lines would fill screens."""
+    """LoopTrees: the lines that differ between two; of more only which are equal, as lines would fill screens."""
     names = comparison.names()
     if len(names) == 2:
         return _difference("LoopTrees", names[0], names[1], comparison.looptree_difference(), False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.looptree import LoopTree, draw_text, iterations, loop_words
 from fusiest.mapper import Mapping, Result, Stop
 from fusiest.model import (
@@ -60,12 +61,13 @@ def _headline(result: Result) -> Text:
 
 def _front(mappings: Sequence[Mapping], best: Mapping, memory: str | None) -> Grid:
     """The front, at most a dozen points of it: both ends, the best and others evenly between; with a memory's usage."""
-    table = grid("?>", ">energy", ">latency", ">EDP", *([f">{memory}"] if memory is not None else []), "?<")
+    heads = (f">{objective.short}" for objective in OBJECTIVES.values())
+    table = grid("?>", *heads, *([f">{memory}"] if memory is not None else []), "?<")
     for i in chosen_points(len(mappings), next(i for i, m in enumerate(mappings) if m is best)):
         m = mappings[i]
         usage = [bits(m.evaluation.peak_occupancy_bits.get(memory, 0))] if memory is not None else []
         marks = ["shown below"] * (m is best) + [UNFINISHED] * bool(m.evaluation.warnings)
-        costs = si(m.energy, "J"), si(m.latency, "s"), si(m.edp, "Js")
+        costs = (si(cost_of(m, name), objective.unit) for name, objective in OBJECTIVES.items())
         table.add(str(i + 1), *costs, *usage, ", ".join(marks), style="bold" if m is best else "")
     return table
 
@@ -102,8 +104,9 @@ def _totals(spec: Spec, evaluation: Evaluation) -> Grid:
     table = grid("<", "<", "?<", header=False)
     shares = f"dynamic {si(evaluation.dynamic_energy, 'J')}, leakage {si(evaluation.leak_energy, 'J')}"
     table.add(Text("energy"), Text(si(evaluation.energy, "J"), "bold"), Text(shares, "dim"))
-    table.add("latency", Text(si(evaluation.latency, "s"), "bold"))
-    table.add("EDP", Text(si(evaluation.edp, "Js"), "bold"))
+    for name, objective in OBJECTIVES.items():
+        if name != "energy":
+            table.add(objective.short, Text(si(cost_of(evaluation, name), objective.unit), "bold"))
     size, leaks = sum(area_by_component(spec).values()), sum(leak_power_by_component(spec).values())
     figures = efficiency(spec, evaluation, size)
     rates = [si(1e12 * figures["tops"], "op/s")] if figures["tops"] is not None else []
@@ -175,8 +178,8 @@ def _memories(spec: Spec, evaluation: Evaluation) -> Grid:
         peak = evaluation.peak_occupancy_bits.get(memory)
         size = max(components[memory].size for components in bound)
         full = _share(peak, size) if peak is not None and size < math.inf else ""
-        held = "unused" if peak is None else bits(peak)
-        table.add(memory, held, "unlimited" if size == math.inf else bits(size), full)
+        held = "unused" if peak is None else bits(peak, beside=size if size < math.inf else 0)
+        table.add(memory, held, "unlimited" if size == math.inf else bits(size, beside=peak or 0), full)
     return table
 
 

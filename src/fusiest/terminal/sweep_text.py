@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from fusiest.base.objective import OBJECTIVES
 from fusiest.show import hours, si
 from fusiest.sweeps import Answer, Counts, DesignFigures, unproven_words
 from fusiest.terminal.component_table import area
@@ -25,32 +26,31 @@ def sweep_parts(
     designs: Sequence[DesignFigures],
     best: Sequence[DesignFigures],
     words: str,
-    edp: str = "EDP",
+    heads: Mapping[str, str],
 ) -> list[Part]:
-    """Counts, failures by kind, and the best. `edp`: the heading of energy-delay products."""
+    """Counts, failures by kind, and the best. `heads`: the heading of each cost."""
     parts: list[Part] = [Text(f"{counts.finished:,} of {counts.total:,} runs: {counts}", "bold")]
     reasons = Counter((a.row.status, a.row.reason) for a in answers if a.how == "failed")
     for (status, reason), count in reasons.most_common(_MOST):
         parts.append(Text(f"  {count:,} {status}" + (f": {reason}" if reason else ""), "yellow"))
     if unproven := unproven_words(answers):
         parts.append(Text(f"  {unproven}", "yellow"))
-    parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST], edp)]
+    parts += ["", Text(f"{words}, of {len(designs):,} designs", "bold"), designs_grid(best[:_MOST], heads)]
     if len(best) > _MOST:
         parts.append(f"… and {len(best) - _MOST:,} more: --table has all")
     return parts
 
 
-def designs_grid(designs: Sequence[DesignFigures], edp: str = "EDP") -> Part:
+def designs_grid(designs: Sequence[DesignFigures], heads: Mapping[str, str]) -> Part:
     """A row per design."""
     if not designs:
         return "none"
     names = list(designs[0].design.values)
-    table = grid(*(f">{name}" for name in names), ">energy", ">latency", f">{edp}", "?>area")
+    table = grid(*(f">{name}" for name in names), *(f">{head}" for head in heads.values()), "?>area")
     for figures in designs:
         values = (_value(figures.design.values[name]) for name in names)
-        table.add(
-            *values, si(figures.energy, "J"), si(figures.latency, "s"), si(figures.edp, "Js"), _area(figures.area)
-        )
+        costs = (si(figures[name], OBJECTIVES[name].unit) for name in heads)
+        table.add(*values, *costs, _area(figures["area"]))
     return table
 
 

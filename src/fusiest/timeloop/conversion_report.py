@@ -75,7 +75,7 @@ class TimeloopReport:
         return ": by the counts above, and because Timeloop rounds up to whole accesses"
 
     def to_json(self) -> dict[str, object]:
-        """The same for programs."""
+        """The report for programs."""
         document: dict[str, object] = {
             "format": "fusiest-timeloop/1",
             "renamed": {s.timeloop_name: s.name for s in self.problem.spaces if s.timeloop_name != s.name},

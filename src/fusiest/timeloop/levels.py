@@ -53,7 +53,7 @@ class TimeloopLevel:
 
     @property
     def bits(self) -> int:
-        """Of a value."""
+        """Bits of a value."""
         return int(self.amount(_BITS) or 16)
 
     @property

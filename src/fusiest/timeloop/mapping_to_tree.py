@@ -49,7 +49,7 @@ class TimeloopNest:
     """Holders of windows whose overlap Timeloop keeps, or sends to neighbours at once, and that cannot be had here."""
 
     def tree(self, problem: TimeloopProblem, levels: list[TimeloopLevel]) -> LoopTree:
-        """The same as a LoopTree."""
+        """Write the mapping as a LoopTree."""
         nodes: list[Node] = []
         spaces = {space.timeloop_name: space for space in problem.spaces}
         for position in range(len(self.loops) + 1):

@@ -165,5 +165,5 @@ def _rank_name(rank: Iterable[str], index: str, problem: TimeloopProblem) -> str
 
 
 def _number(value: float) -> str:
-    """As short as it can be said exactly enough: what a table gives has few digits, what is computed from it has noise."""
+    """Write a number as short as is exact enough: figures of tables have few digits, computed ones have noise."""
     return f"{float(f'{value:.12g}'):g}" if float(f"{value:g}") == float(f"{value:.12g}") else f"{value:.12g}"

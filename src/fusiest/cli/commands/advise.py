@@ -17,7 +17,7 @@ def advise_command(
     arch: args.ArchArgument,
     workload: args.WorkloadArgument = None,
     define: args.DefineOption = None,
-    objective: Annotated[str, args.choice(" ".join(OBJECTIVES), metavar="WHAT", help="energy, latency or edp")] = "edp",
+    objective: Annotated[str, args.choice(" ".join(OBJECTIVES), metavar="WHAT", help=", ".join(OBJECTIVES))] = "edp",
     jobs: args.JobsOption = None,
     quiet: args.QuietOption = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fusiest.base.errors import SpecError
+from fusiest.base.objective import OBJECTIVES
 from fusiest.cli.arguments import STDOUT, check_outputs, choice, option, saved_results
 from fusiest.cli.output import present, write_output
 
@@ -20,9 +21,9 @@ def compare_command(
     by: Annotated[
         str | None,
         choice(
-            "energy latency edp",
+            " ".join(OBJECTIVES),
             metavar="WHAT",
-            help="which mapping of a front: best by energy, latency or edp (default: what was minimized, or edp)",
+            help=f"which mapping of a front: best by {', '.join(OBJECTIVES)} (default: what was minimized, or edp)",
         ),
     ] = None,
     report: Annotated[

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -42,6 +42,7 @@ class MapOutputs(NamedTuple):
     profile: str | None
 
 
+@args.with_options
 def map_command(
     arch: args.ArchArgument,
     workload: args.WorkloadArgument = None,
@@ -55,50 +56,7 @@ def map_command(
             autocompletion=complete("dataflows"),
         ),
     ] = None,
-    objective: Annotated[
-        str,
-        args.choice(
-            "energy latency edp energy,latency",
-            metavar="WHAT",
-            help="energy, latency, edp, or energy,latency for the whole front",
-        ),
-    ] = "energy,latency",
-    usage: Annotated[
-        str | None,
-        args.option("MEMORY", "as little as possible of this memory: all mappings that are best for some size of it"),
-    ] = None,
-    orders: Annotated[
-        str, args.choice("all given", help="all orders of Einsums that respect dependencies, or the given one")
-    ] = "all",
-    max_fused_loops: Annotated[int | None, args.option("N", "at most this many fused loops per Einsum")] = None,
-    max_fused_loops_per_variable: Annotated[int, args.option("N", "at most this many per rank variable")] = 1,
-    exchange: Annotated[
-        str,
-        args.choice(
-            "finished any", help="any: also mappings that use tensors before they are finished, whose values are wrong"
-        ),
-    ] = "finished",
-    windows: Annotated[
-        str | None,
-        args.choice(
-            "none retained all",
-            help="fuse through halos: what overlaps is kept (retained), or also made again (all); default: all, and none with "
-            "--usage or --exchange any",
-        ),
-    ] = None,
-    imperfect: Annotated[bool, args.flag("--imperfect", "also tiles that do not divide")] = False,
-    jobs: args.JobsOption = None,
-    time_limit: Annotated[
-        float | None,
-        args.option("SECONDS", "then, or as soon after as one is known, the best mapping so far, with its gap"),
-    ] = None,
-    memory_limit: Annotated[
-        str | None,
-        args.option(
-            "SIZE",
-            "of all processes together, such as 8G or 500M: then the best mapping so far; default: 75% of the machine's",
-        ),
-    ] = None,
+    chosen: Any = None,
     mapper: Annotated[
         str | None,
         args.choice(
@@ -139,7 +97,7 @@ def map_command(
 ) -> None:
     """Find every energy-latency-optimal fused mapping."""
     from fusiest.experiments.baselines import BaselineOptions
-    from fusiest.mapper import Options, Profile, usual_windows
+    from fusiest.mapper import Profile
     from fusiest.spec import load
     from fusiest.terminal import ProgressLine, result_parts
 
@@ -149,22 +107,10 @@ def map_command(
     if dataflow is not None:
         args.require(spec, (dataflow,), "dataflow")
     by_fusiest = mapper in (None, "fusiest")
-    options = Options(
-        objective=tuple(objective.split(",")),
-        usage=usage,
-        orders=orders,
-        max_fused_loops=max_fused_loops,
-        max_fused_loops_per_variable=max_fused_loops_per_variable,
-        exchange=exchange,
-        windows=windows or (usual_windows(usage, exchange) if by_fusiest else "none"),
-        imperfect=imperfect,
-        jobs=jobs,
-        time_limit=time_limit,
-        memory_limit=args.read_size(memory_limit) if memory_limit is not None else None,
-    )
+    options = _options(chosen, by_fusiest)
     if mapper is None and (seed is not None or budget is not None):
         raise SpecError(f"--{'seed' if seed is not None else 'budget'} is for a baseline; give --mapper")
-    if advise and (usage is not None or not by_fusiest):
+    if advise and (options.usage is not None or not by_fusiest):
         raise SpecError("--advise maps again with every change; it does not go with --usage or --mapper")
     if store is not None and not by_fusiest:
         raise SpecError("--store keeps results of fusiest alone, not of a baseline")
@@ -181,7 +127,8 @@ def map_command(
         from fusiest.sweeps import keep_result
 
         keep_result(result, store)
-    result.provenance = dataclasses.replace(result.provenance, command=command_line())
+    provenance = dataclasses.replace(result.provenance, command=command_line())
+    result = dataclasses.replace(result, provenance=provenance)
     with Deliveries(*outputs, charts) as deliveries:
         with interrupt.deferred():
             if args.STDOUT not in outputs:
@@ -189,7 +136,7 @@ def map_command(
                     present(result_parts(result, tree))
             _deliver(result, outputs, times, deliveries)
             if interrupt.taken():
-                result.stopped = "interrupt"
+                result = dataclasses.replace(result, stopped="interrupt")
         if pictures:
             with deliveries.delivery(), ProgressLine(sys.stderr, quiet) as line:
                 pictures.write(result, " on ".join(reversed(files)), ", ".join(define or []), line, deliveries)
@@ -197,6 +144,19 @@ def map_command(
         sys.exit(interrupt.EXIT_STATUS)
     if result.stopped == "memory":
         sys.exit(OutOfMemory.exit_status)
+
+
+def _options(chosen: dict[str, Any], by_fusiest: bool) -> Options:
+    from fusiest.mapper import Options, usual_windows
+
+    usual = usual_windows(chosen["usage"], chosen["exchange"]) if by_fusiest else "none"
+    size = chosen["memory_limit"]
+    read = {
+        "objective": tuple(chosen["objective"].split(",")),
+        "windows": chosen["windows"] or usual,
+        "memory_limit": args.read_size(size) if size is not None else None,
+    }
+    return Options(**{**chosen, **read})
 
 
 def _stored(spec: Spec, options: Options, store: str | None) -> Result | None:
@@ -221,9 +181,7 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
             from fusiest.mapper import run
         progress(loading)
         if baseline.mapper == "fusiest":
-            result = run(spec, _in_time(options), progress)
-            result.options = options
-            return result
+            return dataclasses.replace(run(spec, _in_time(options), progress), options=options)
         with interrupt.deferred():
             from fusiest.experiments.baselines import run_baseline
         return run_baseline(spec, options, baseline, progress)
@@ -232,7 +190,7 @@ def _searched(spec: Spec, options: Options, baseline: BaselineOptions, progress:
 
 
 def _in_time(options: Options) -> Options:
-    """With what is left of the time limit."""
+    """Options with the rest of the time limit."""
     if options.time_limit is None:
         return options
     return dataclasses.replace(options, time_limit=interrupt.program_seconds_left(options.time_limit))
@@ -240,8 +198,9 @@ def _in_time(options: Options) -> Options:
 
 @contextlib.contextmanager
 def _in_notes_time(options: Options) -> Iterator[None]:
-    """A block of notes on a finished search, which is left where it takes long: a tenth of the time limit, at most a second."""
-    seconds = min(NOTES_SECONDS, NOTES_SHARE * (options.time_limit if options.time_limit is not None else math.inf))
+    """A block of notes on a finished search, which is left where it takes long: a tenth of the time limit after it, at most a second."""
+    limit = options.time_limit if options.time_limit is not None else math.inf
+    seconds = min(NOTES_SECONDS, NOTES_SHARE * limit, limit * (1 + NOTES_SHARE) - interrupt.program_seconds())
     with contextlib.suppress(interrupt.OutOfTime), interrupt.limited(time.perf_counter() + seconds):
         yield
 

@@ -46,9 +46,8 @@ def store_command(
             echo(f"{store}: {runs:,} runs and {files:,} files removed")
         elif task == "merge":
             for other in others or []:
-                refused: list[str] = []
                 with Store(other, create=False) as origin:
-                    count = merge_stores(target, origin, refused)
+                    count, refused = merge_stores(target, origin)
                 for line in refused:
                     echo(f"{other}: {line}")
                 echo(f"{other}: {count:,} runs taken over" + (f", {len(refused):,} left out" if refused else ""))

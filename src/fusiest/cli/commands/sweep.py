@@ -18,6 +18,7 @@ import typer
 from fusiest.base import interrupt
 from fusiest.base.errors import Interrupted, Source, SpecError, check_known
 from fusiest.base.files import make_folder, write_atomically
+from fusiest.base.objective import OBJECTIVES
 from fusiest.cli.arguments import JobsOption, QuietOption, ReportOption, check_outputs, choice, flag, option, read_size
 from fusiest.cli.completion import complete
 from fusiest.cli.output import Deliveries, echo, present, write_output
@@ -50,9 +51,9 @@ def sweep_command(
     objective: Annotated[
         str | None,
         choice(
-            "energy latency edp energy,latency",
+            f"{' '.join(OBJECTIVES)} energy,latency",
             metavar="WHAT",
-            help="energy, latency, edp or energy,latency; in place of a sweep file (default: edp)",
+            help=f"{', '.join(OBJECTIVES)} or energy,latency; in place of a sweep file (default: edp)",
         ),
     ] = None,
     store: Annotated[str | None, option("DIR", "where runs are kept; default: the file's name with .runs")] = None,
@@ -180,7 +181,7 @@ def _check(table: str | None, retry: str | None, *numbers: float | None) -> None
 
 
 def _gibibytes(size: str) -> float:
-    """As `fusiest map` takes it; a number alone is GiB, as it always was here.
+    """Read a size in GiB. Units are those of `fusiest map`; a number alone is GiB.
 
     >>> _gibibytes("512M"), _gibibytes("1.5")
     (0.5, 1.5)
@@ -255,11 +256,11 @@ def _most_reports(text: str) -> int | None:
 
 
 def _deliver(sweep: Sweep, table: str | None, report: str | None, most: int | None) -> None:
-    from fusiest.sweeps import edp_name
+    from fusiest.sweeps import headings
     from fusiest.terminal import sweep_parts
 
     with interrupt.deferred(), Deliveries(table, report) as deliveries:
-        designs, name = sweep.designs(), edp_name(sweep.file.workloads)
+        designs, name = sweep.designs(), headings(sweep.file.workloads)
         with deliveries.delivery():
             present(sweep_parts(sweep.counts, sweep.answers, designs, sweep.best(), sweep.wanted.words, name))
             if words := sweep.without_windows():

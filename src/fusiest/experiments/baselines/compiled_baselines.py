@@ -59,6 +59,6 @@ def find(table, key):
 
 @inlined
 def copy(target, source):
-    """As target[:] = source, which would allocate."""
+    """Copy without allocating, which target[:] = source would do."""
     for i in range(len(target)):
         target[i] = source[i]

@@ -340,7 +340,7 @@ _OF_ROWS = (
 
 
 def _side_by_side(space: Space) -> Space:
-    """The same, but all that belongs to a row next to each other in memory: most of a move's time goes into fetching rows.
+    """Lay out a space so that all of a row is side by side in memory: most of a move's time goes into fetching rows.
 
     Two rows at least, and nothing empty in them: else arrays would be contiguous, and all be compiled anew for that.
     """

@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fusiest.base.objective import objective_of
 from fusiest.experiments.baselines.compiled_baselines import copy, kernel
 from fusiest.experiments.baselines.kernels import INCOMPATIBLE, VALID, evaluate, price
 
-ENERGY, LATENCY, EDP = 0, 1, 2
-OBJECTIVES: dict[tuple[str, ...], int] = {("energy",): ENERGY, ("latency",): LATENCY}
-"""Everything else is minimized as the product."""
 SPENT, BUDGET, BEST, CURRENT, STOPPED, TARGET = 0, 1, 2, 3, 4, 5
 RECORDED, VALID_ONES, INVALID_ONES, SINCE_BEST, INVALID_RUN, PHASE, STUCK = 0, 1, 2, 3, 4, 5, 6
 MOST_STUCK = 100
@@ -33,14 +31,15 @@ class SearchRecord(NamedTuple):
     best: npt.NDArray[np.int64]
     history: npt.NDArray[np.float64]
     """Evaluations spent, energy, latency, whenever a better mapping was found; read and emptied between calls."""
-    objective: int
+    powers: npt.NDArray[np.int64]
+    """Powers of energy and latency, whose product is minimized, of a front, too."""
 
 
 def make_record(einsums: int, budget: float, objective: tuple[str, ...], target: float = 0.0) -> SearchRecord:
     amounts = np.array([0.0, budget, np.inf, np.inf, 0.0, target])
     return SearchRecord(
         amounts, np.zeros(7, np.int64), np.zeros(einsums, np.int64), np.zeros((_HISTORY, 3)),
-        OBJECTIVES.get(objective, EDP),
+        np.array(objective_of(objective).powers),
     )  # fmt: skip
 
 
@@ -69,9 +68,10 @@ def judge(s, w, r, genes, paid, fresh):
     r.counts[VALID_ONES] += 1
     r.counts[SINCE_BEST] += 1
     r.counts[INVALID_RUN] = 0
-    score = w.cost[0] * w.cost[1]
-    if r.objective != EDP:
-        score = w.cost[r.objective]
+    score = 1.0
+    for i in range(2):
+        for _ in range(r.powers[i]):
+            score *= w.cost[i]
     if score < r.amounts[BEST]:
         r.amounts[BEST] = score
         copy(r.best, genes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from fusiest.experiments.baselines.genome import Genome, Space, make_genome
 from fusiest.experiments.baselines.kernels import Work, make_work
 from fusiest.experiments.baselines.record import (
     BEST,
-    EDP,
     INVALID_ONES,
     MOST_STUCK,
-    OBJECTIVES,
     RECORDED,
     SPENT,
     STOPPED,
@@ -94,11 +92,13 @@ def run_baseline(spec: Spec, options: Options, baseline: BaselineOptions, progre
         raise NoMapping(f"{baseline.mapper} found no valid mapping in {outcome.spent:,.0f} evaluations")
     with finishing():
         result = to_result(spec, genome, options, outcome, stats, baseline.mapper)
-    if taken():
-        result.stopped = "interrupt"
-    stats.wall_seconds, stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
-    stats.peak_rss_bytes = peak_rss_bytes()
-    return result
+    stats = replace(
+        stats,
+        wall_seconds=time.perf_counter() - begin,
+        cpu_seconds=cpu_seconds() - cpu,
+        peak_rss_bytes=peak_rss_bytes(),
+    )
+    return replace(result, stats=stats, stopped="interrupt" if taken() else result.stopped)
 
 
 def our_evaluations(spec: Spec, tables: dict[str, Table], finished: bool = True) -> int:
@@ -177,7 +177,7 @@ def _stepper(genome: Genome, work: Work, record: SearchRecord, baseline: Baselin
     if baseline.mapper == "tileflow":
         generation, following = Generation(population, scores), Generation(population.copy(), scores.copy())
         return lambda until: evolve(space, work, record, generation, following, until)
-    return structure_search(genome, work, record, population, scores, least_score(genome, record.objective))
+    return structure_search(genome, work, record, population, scores, least_score(genome, record.powers.tolist()))
 
 
 def to_result(
@@ -188,17 +188,17 @@ def to_result(
     best, joins = outcome.history[-1], _picks(genome, outcome.genes)
     tree, order = trace(genome.problem, joins), tuple(pick.einsum for pick in joins)
     mapping = checked_mapping(spec, order, tree, best.energy, best.latency, options.finished)
-    kind = OBJECTIVES.get(options.objective, EDP)
-    bound, score = least_score(genome, kind), (best.energy, best.latency, best.energy * best.latency)[kind]
+    objective = options.minimized
+    bound, score = least_score(genome, objective.powers), objective.score_of(best.energy, best.latency)
     gap = max(0.0, 1 - bound / score) if score else 0.0
     stopped: Stop | None = "interrupt" if outcome.interrupted else None
     return Result(spec, options.objective, [mapping], False, gap, stats, stopped, options, made_now(spec, mapper))
 
 
-def least_score(genome: Genome, objective: int) -> float:
+def least_score(genome: Genome, powers: Sequence[int]) -> float:
     """No mapping can have less."""
     least = potential(genome.problem).bounds(genome.problem).least(frozenset(), ())
-    return (least.energy, least.latency, least.energy * least.latency)[objective]
+    return float(least.energy ** powers[0] * least.latency ** powers[1])
 
 
 def _picks(genome: Genome, genes: Ints) -> list[Pick]:

@@ -23,7 +23,7 @@ from fusiest.pmapping import Floats, Ints
 
 MOST_ITERATIONS, ROLLOUTS = 10_000, 100
 WORST_REWARD = -6.0
-"""Of what does not fit into memory."""
+"""Reward of a mapping that does not fit into memory."""
 
 
 class Structure(NamedTuple):
@@ -36,7 +36,7 @@ class Structure(NamedTuple):
     begin: Ints
     end: Ints
     tile: Ints
-    """Of the step from above."""
+    """Tile of the step from the parent."""
     rows: Ints
     source: Ints
     """Per Einsum and step: the place of an equal tile decided before, or -1 if it is decided here; -2: only rows are left."""
@@ -167,7 +167,7 @@ def _finish(search, t, position, decided, genes, paid):
 
 @kernel
 def _chosen_child(tree, node, count):
-    """Of the children that still lead to something new, the one with the best bound; -1 if not all options were tried."""
+    """The child with the best bound that still leads to something new; -1 if not all options were tried."""
     tried = 0
     best, best_bound = -1, -np.inf
     child = tree.child[node]

@@ -30,7 +30,7 @@ TITLE = "Convergence of baselines on GPT-3 6.7B, TPU v4i"
 NAMES = {"set": "SET", "tileflow": "TileFlow", "timeloop": "Timeloop", "tileflow-mcts": "TileFlow, tree search"}
 WORKLOAD: dict[str, object] = {"BATCH_SIZE": 64, "N_TOKENS": 4096}
 SMALLEST = 1e-3
-"""Of the budgets, as a multiple of fusiest's evaluations."""
+"""The smallest budget, as a multiple of fusiest's evaluations."""
 MARGIN = 1 + 1e-9
 """Relative to the optimum, what counts as found."""
 MOST_WITHOUT_FREE = 100.0
@@ -174,7 +174,7 @@ def _grid(budget: float) -> Floats:
 
 
 def _rows(curves: Curves) -> list[OutputRow]:
-    """Of each budget that all runs went to, the best so far of every run."""
+    """The best so far of every run, for each budget that all runs went to."""
     return [
         {
             "mapper": mapper, "budget": budget, "times": float(times),

@@ -37,7 +37,7 @@ class Output:
     """Markdown, without a title."""
     draw: Callable[[Figure], None] | None = None
     size: tuple[float, float] = (5.0, 3.2)
-    """Of the figure, in inches."""
+    """Size of the figure, in inches."""
     svg: str | None = None
     """A drawing that is not made with Matplotlib."""
 

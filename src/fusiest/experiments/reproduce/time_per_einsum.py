@@ -105,7 +105,7 @@ def _one_run(settings: Settings) -> Data:
 
 
 def _seconds(multiples: list[float | None], late: int, ours: Data, runs: int) -> float | None:
-    """As in the paper: None if more than half timed out, else those count as fast as fusiest.
+    """Seconds as in the paper: None if more than half timed out, else those count as fast as fusiest.
 
     An evaluation takes as long as it takes fusiest when it explores.
     """

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.base.interrupt import Check
 from fusiest.base.objective import ENERGY, IMPOSSIBLE, Least, Weights
 from fusiest.joining.bounds.cuts import Seam, SeamBounds, SeamStretch, buckets
 from fusiest.joining.bounds.reduced import reduced
@@ -30,7 +31,6 @@ from fusiest.joining.passes import JoinPass, Level, PartialGroup, State, levels
 from fusiest.joining.problem import Group, JoinProblem, Potential, potential
 from fusiest.joining.rows.consolidation import BUCKETS, PartialRows, Room, start_rows
 from fusiest.joining.rows.incumbents import Incumbents, KnownCosts
-from fusiest.joining.work.processes import Check
 from fusiest.pmapping import Backing, Ints, Rows, merge_rows
 from fusiest.spec import Affine
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fusiest.base.interrupt import Check
 from fusiest.base.objective import CLOSE, Least
 from fusiest.joining.rows.consolidation import PartialRows
 from fusiest.joining.rows.incumbents import Incumbents
 from fusiest.joining.rows.kernels import prune_within
-from fusiest.joining.work.processes import Check
-from fusiest.joining.work.shares import shared_kept
 from fusiest.pmapping import Floats, Ints
 
 _LEAST_EPSILON = 0.02
@@ -47,16 +46,11 @@ def thinned(
     """
     share, score = (1 + coarse.epsilon) ** (1 / joins), incumbents.objective.score
 
-    def distinct(number: int) -> Ints:
+    pruned = []
+    for rows, _ in groups:
         check()
-        rows, _ = groups[number]
-        return _not_nearly_dominated(rows, score(rows.energy, rows.latency), share)
-
-    chosen = shared_kept([len(rows) for rows, _ in groups], distinct, check)
-    pruned = [
-        rows if len(numbers) == len(rows) else rows.take(numbers)
-        for (rows, _), numbers in zip(groups, chosen, strict=True)
-    ]
+        numbers = _not_nearly_dominated(rows, score(rows.energy, rows.latency), share)
+        pruned.append(rows if len(numbers) == len(rows) else rows.take(numbers))
     if sum(len(rows) for rows in pruned) <= coarse.most:
         return pruned
     return _most_promising(

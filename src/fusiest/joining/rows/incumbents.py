@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fusiest.base.objective import CLOSE, EDP, ENERGY, FRONT, LATENCY, NO_WEIGHTS, Least, Objective, Weights
+from fusiest.base.objective import CLOSE, NO_WEIGHTS, Least, Objective, Weights
 from fusiest.joining.rows.kernels import (
-    ENERGY_KNOWN,
     FRONT_KNOWN,
-    LATENCY_KNOWN,
     NOTHING_KNOWN,
-    PRODUCT_KNOWN,
+    SCORE_KNOWN,
     IncumbentArrays,
     promising_groups,
     promising_rows,
@@ -23,7 +21,6 @@ from fusiest.joining.rows.kernels import (
 from fusiest.pmapping import Floats
 
 Flags = npt.NDArray[np.bool_]
-_KINDS = {ENERGY: ENERGY_KNOWN, LATENCY: LATENCY_KNOWN, EDP: PRODUCT_KNOWN, FRONT: FRONT_KNOWN}
 
 
 class KnownCosts(NamedTuple):
@@ -33,6 +30,11 @@ class KnownCosts(NamedTuple):
     latency: float
     usage: float = 0.0
     """Peak usage in bits of the watched memory, if its usage is an objective."""
+
+    def times(self, factor: float, objective: Objective) -> KnownCosts:
+        """Costs whose score is multiplied by the factor, both alike."""
+        scale = objective.scale(factor)
+        return self._replace(energy=self.energy * scale, latency=self.latency * scale)
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,14 @@ class Incumbents:
         """The incumbents as arrays for compiled loops."""
         watched = -1 if self.watched is None else self.watched
         if not self.points:
-            return IncumbentArrays(NOTHING_KNOWN, np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched)
+            return IncumbentArrays(
+                NOTHING_KNOWN, np.zeros(2, np.int64), np.empty((0, 4)), np.zeros(2), 0.0, -1.0, watched
+            )
         points = np.column_stack([np.array(self.points), self._scores])
         tie_break = self._least_tie_break if self.objective.follows_ties else -1.0
-        return IncumbentArrays(_KINDS[self.objective], points, np.array(self.weights), self._best, tie_break, watched)
+        kind, powers = FRONT_KNOWN if self.objective.is_front else SCORE_KNOWN, np.array(self.objective.powers)
+        weights = np.array(self.weights if self.objective.is_product else NO_WEIGHTS)
+        return IncumbentArrays(kind, powers, points, weights, self._best, tie_break, watched)
 
     @cached_property
     def _scores(self) -> Floats:

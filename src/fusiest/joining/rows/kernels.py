@@ -17,7 +17,7 @@ from fusiest.base.compiled import compiled
 from fusiest.base.objective import CLOSE
 from fusiest.pmapping import Floats, Ints
 
-NOTHING_KNOWN, FRONT_KNOWN, ENERGY_KNOWN, LATENCY_KNOWN, PRODUCT_KNOWN = range(5)
+NOTHING_KNOWN, FRONT_KNOWN, SCORE_KNOWN = range(3)
 _SLACK = 1 - CLOSE
 _FITTING = 1 + 1e-12
 
@@ -26,7 +26,9 @@ class IncumbentArrays(NamedTuple):
     """Incumbents as arrays."""
 
     kind: int
-    """The objective; `NOTHING_KNOWN` if there is no incumbent."""
+    """Whether incumbents are a front, or have to be beaten by score; `NOTHING_KNOWN` if there is none."""
+    powers: Ints
+    """Powers of energy and latency, whose product is the score."""
     points: Floats
     """Energy, latency, usage and score of each known mapping."""
     weights: Floats
@@ -86,6 +88,16 @@ class JointArrays(NamedTuple):
 
 
 @compiled()
+def _score(powers, energy, latency):
+    score = 1.0
+    for _ in range(powers[0]):
+        score *= energy
+    for _ in range(powers[1]):
+        score *= latency
+    return score
+
+
+@compiled()
 def promises(incumbents, energy, latency, more, usage):
     """Whether a completion of this cost, which needs at least `more`, could be better than every incumbent.
 
@@ -98,16 +110,14 @@ def promises(incumbents, energy, latency, more, usage):
             if not better and not (0 <= usage < incumbents.points[p, 2] * _SLACK):
                 return False
         return True
-    score, tie_break = total_energy, total_latency
-    if incumbents.kind == LATENCY_KNOWN:
-        score, tie_break = total_latency, total_energy
-    elif incumbents.kind == PRODUCT_KNOWN:  # as `Objective.least_score`
-        score = total_energy * total_latency
-        if incumbents.weights[0] and incumbents.weights[1]:
-            weighted = incumbents.weights[0] * energy + incumbents.weights[1] * latency + more[2]
-            slowest = max(total_latency, (weighted - incumbents.weights[0] * total_energy) / incumbents.weights[1])
-            costliest = max(total_energy, (weighted - incumbents.weights[1] * total_latency) / incumbents.weights[0])
-            score = min(total_energy * slowest, costliest * total_latency)
+    tie_break = total_latency if incumbents.powers[0] else total_energy
+    score = _score(incumbents.powers, total_energy, total_latency)
+    if incumbents.weights[0] and incumbents.weights[1]:  # as `Objective.least_score`
+        weighted = incumbents.weights[0] * energy + incumbents.weights[1] * latency + more[2]
+        slowest = max(total_latency, (weighted - incumbents.weights[0] * total_energy) / incumbents.weights[1])
+        costliest = max(total_energy, (weighted - incumbents.weights[1] * total_latency) / incumbents.weights[0])
+        at_least_energy = _score(incumbents.powers, total_energy, slowest)
+        score = min(at_least_energy, _score(incumbents.powers, costliest, total_latency))
     if usage < 0:
         return score < incumbents.best * _SLACK or (
             score <= incumbents.best * (1 + CLOSE) and tie_break < incumbents.tie_break * _SLACK

@@ -39,7 +39,7 @@ def _bits(spec: Spec, einsum: str, memories: tuple[str, ...]) -> dict[tuple[str,
 
 
 def _lasting_bits(spec: Spec, bits: Mapping[str, Mapping[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
-    """Of persistent tensors that only one copy Einsum uses, which are in the outermost memory: the copy's other tensor, if it is
+    """Bits of persistent tensors that only one copy Einsum uses, in the outermost memory: the copy's other tensor, if it is
     there, lies in the same space."""
     lasting: dict[tuple[str, str], float] = {}
     outermost = paths_of(spec, next(iter(spec.info.einsums)))[0].components[0].name
@@ -78,7 +78,7 @@ class TensorCharges:
     workload: WorkloadInfo
     memories: tuple[str, ...]
     bits: Mapping[str, Mapping[tuple[str, str], float]]
-    """Of each Einsum, bits per value by memory and tensor: a memory may give results more bits than what is read."""
+    """Bits per value by Einsum, then by memory and tensor: a memory may give results more bits than operands."""
     extents: Mapping[str, tuple[Mapping[str, int], ...]]
     """Elements that each user of a tensor touches, per rank."""
     lasting_bits: Mapping[tuple[str, str], float]

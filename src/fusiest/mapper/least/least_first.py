@@ -27,8 +27,7 @@ from fusiest.mapper.least.directions import (
     refining,
 )
 from fusiest.mapper.progress import Step
-from fusiest.mapper.results.result import Stats
-from fusiest.mapper.search import Search
+from fusiest.mapper.search import Search, SearchSettings
 from fusiest.mapper.tables import Answer, Explorer, LeastTask, TableTask, grouped
 from fusiest.mapper.workforce import Workforce
 from fusiest.pmapping import Deepened, Effort, LeastCosts, Question, Sum, Table, cutoff_of, least_costs, why_none
@@ -197,7 +196,7 @@ class LeastFirst:
         if explorer.missing(tables) or not all(map(len, tables.values())):
             return False
         problem = grouped(explorer.spec, explorer.options, explorer.named(tables))
-        search = Search(problem, explorer.options, False, explorer.say, Stats())
+        search = Search(problem, SearchSettings(explorer.options, say=explorer.say))
         if explorer.options.coarse:
             search.look(finer=False)
         else:

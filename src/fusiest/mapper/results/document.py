@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 
+from fusiest.base.objective import products_of
 from fusiest.looptree import LoopTree
 from fusiest.mapper.results.provenance import Provenance
 from fusiest.mapper.results.result import Mapping, Result, Stats
@@ -104,7 +105,7 @@ def _mapping(spec: Spec, mapping: Mapping, area: float | None) -> dict[str, obje
     return {
         "energy": evaluation.energy,
         "latency": evaluation.latency,
-        "edp": evaluation.edp,
+        **products_of(evaluation),
         "dynamic_energy": evaluation.dynamic_energy,
         "leak_energy": evaluation.leak_energy,
         **efficiency(spec, evaluation, area),

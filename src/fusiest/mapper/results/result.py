@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fusiest.base.errors import FusiestError
 from fusiest.base.frames import DataTable
-from fusiest.base.objective import OBJECTIVES, aim_of
+from fusiest.base.objective import OBJECTIVES, aim_of, cost_of
 from fusiest.looptree import LoopTree
 from fusiest.mapper.options import Options
 from fusiest.mapper.progress import Progress
@@ -74,7 +74,7 @@ class Mapping:
 
 
 def _costs(mapping: Mapping) -> str:
-    return f"{si(mapping.energy, 'J')}, {si(mapping.latency, 's')}, {si(mapping.edp, 'Js')}"
+    return ", ".join(si(cost_of(mapping, name), objective.unit) for name, objective in OBJECTIVES.items())
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Improvement:
     latency: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Stats:
     """Effort of a search: seconds, bytes, and numbers of pmappings and partial mappings."""
 
@@ -130,7 +130,7 @@ class Stats:
     """Improvements of a baseline, in order."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Result:
     """Mappings sorted by energy. If they are not proven optimal (time ran out, too many orders), `gap` bounds the loss.
 
@@ -150,10 +150,11 @@ class Result:
 
     def __post_init__(self) -> None:
         if self.provenance == Provenance():
-            self.provenance = made_now(self.spec)
-        self.mappings = [
+            object.__setattr__(self, "provenance", made_now(self.spec))
+        mappings = [
             mapping if mapping.spec is self.spec else replace(mapping, spec=self.spec) for mapping in self.mappings
         ]
+        object.__setattr__(self, "mappings", mappings)
 
     def __repr__(self) -> str:
         """One line with the proof and the costs of the best mapping.
@@ -239,10 +240,10 @@ class Result:
         return aim_of(self.objective)
 
     def best(self, objective: str = "edp") -> Mapping:
-        """The mapping that is best by `energy`, `latency` or `edp`; ties go to the smaller other cost."""
+        """The mapping that is best by an objective, such as `energy`, `latency` or `edp`; ties go to the smaller other cost."""
         if objective not in OBJECTIVES:
             raise FusiestError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
-        return min(self.mappings, key=lambda m: (getattr(m, objective), m.energy, m.latency))
+        return min(self.mappings, key=lambda m: (cost_of(m, objective), m.energy, m.latency))
 
     def report(
         self, path: str | Path | None = None, title: str = "", progress: Progress | None = None, unfused: bool = True
@@ -275,10 +276,13 @@ class Result:
         """Rows by `action`, rows by `einsum` with all that is known of each layer, for each mapping; or one by `mapping`."""
         if by == "mapping":
             memories = list(dict.fromkeys(name for m in self.mappings for name in m.evaluation.peak_occupancy_bits))
-            figures = ("energy", "latency", "edp", "dynamic_energy", "leak_energy")
-            columns = ("mapping", *figures, *(f"{name}_peak_bits" for name in memories))
+            figures = ("dynamic_energy", "leak_energy")
+            columns = ("mapping", *OBJECTIVES, *figures, *(f"{name}_peak_bits" for name in memories))
             evaluations = [m.evaluation for m in self.mappings]
-            costs = [tuple(getattr(e, name) for name in figures) for e in evaluations]
+            costs = [
+                (*(cost_of(e, name) for name in OBJECTIVES), *(getattr(e, name) for name in figures))
+                for e in evaluations
+            ]
             sizes = [tuple(e.peak_occupancy_bits.get(name, 0) for name in memories) for e in evaluations]
             return DataTable(columns, [(i, *costs[i - 1], *sizes[i - 1]) for i in range(1, len(evaluations) + 1)])
         if by == "einsum":

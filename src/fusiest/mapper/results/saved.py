@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 
 from fusiest.base.errors import FusiestError, SpecError, shown
 from fusiest.base.frozen import FrozenDict
-from fusiest.base.objective import CLOSE, OBJECTIVES
+from fusiest.base.objective import CLOSE, OBJECTIVES, cost_of
 from fusiest.looptree import einsums
 from fusiest.mapper.options import Options
 from fusiest.mapper.results.provenance import GIVEN, Provenance
@@ -145,16 +145,17 @@ def _spec(file: str, document: dict[str, Any]) -> Spec:
 
 def _mapping(file: str, spec: Spec, saved: Any) -> Mapping:
     """One mapping, evaluated again."""
-    number_of(file, saved, "energy")
+    for name in ("energy", "latency"):
+        number_of(file, saved, name)
     tree = load_texts({f"{file} (mapping)": text_of(file, saved, "mapping")}, {}).mapping
     if tree is None:
         raise SpecError(f"{file}: a mapping in it is empty")
     evaluation = evaluate(spec, tree)
-    for name in OBJECTIVES:
-        cost = number_of(file, saved, name)
-        if not math.isclose(getattr(evaluation, name), cost, rel_tol=CLOSE):
+    for name in (name for name in OBJECTIVES if name in saved):
+        said = number_of(file, saved, name)
+        if not math.isclose(cost_of(evaluation, name), said, rel_tol=CLOSE):
             raise FusiestError(
-                f"{file}: says {name} {cost}, but the mapping in it costs {getattr(evaluation, name)}; "
+                f"{file}: says {name} {said}, but the mapping in it costs {cost_of(evaluation, name)}; "
                 "it was changed, or written by another version: make it again"
             )
     return Mapping(tree, einsums(tree.nodes), evaluation)
@@ -200,25 +201,28 @@ def _value(value: Any) -> object:
 
 def _stats(file: str, saved: object) -> Stats:
     """Statistics of the search, as far as the file has them in the expected form."""
-    stats = Stats()
     if not isinstance(saved, dict):
-        return stats
+        return Stats()
+    given: dict[str, Any] = {}
     for f in dataclasses.fields(Stats):
-        value, default = saved.get(f.name), getattr(stats, f.name)
+        value, default = saved.get(f.name), getattr(_NO_STATS, f.name)
         if f.name in ("funnel", "history"):
             kind: type[Any] = FunnelStep if f.name == "funnel" else Improvement
-            setattr(stats, f.name, [_row(file, f.name, kind, row) for row in value] if isinstance(value, list) else [])
+            given[f.name] = [_row(file, f.name, kind, row) for row in value] if isinstance(value, list) else []
         elif f.name == "evaluations":
-            stats.evaluations = number_of(file, saved, f.name) if value is not None else None
+            given[f.name] = number_of(file, saved, f.name) if value is not None else None
         elif isinstance(default, dict) and isinstance(value, dict):
-            setattr(stats, f.name, {str(key): int(number_of(file, value, key)) for key in value})
+            given[f.name] = {str(key): int(number_of(file, value, key)) for key in value}
         elif isinstance(default, list) and isinstance(value, list):
-            setattr(stats, f.name, [int(number_of(file, {"joined": n}, "joined")) for n in value])
+            given[f.name] = [int(number_of(file, {"joined": n}, "joined")) for n in value]
         elif isinstance(default, str) and isinstance(value, str):
-            setattr(stats, f.name, shown(value))
+            given[f.name] = shown(value)
         elif isinstance(default, (int, float)) and value is not None:
-            setattr(stats, f.name, type(default)(number_of(file, saved, f.name)))
-    return stats
+            given[f.name] = type(default)(number_of(file, saved, f.name))
+    return Stats(**given)
+
+
+_NO_STATS = Stats()
 
 
 def _row(file: str, name: str, kind: type[Any], row: object) -> Any:

@@ -51,7 +51,6 @@ def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result
         raise SpecError("a depth-first dataflow is not searched for all sizes of a memory; leave out usage")
     begin, cpu = time.perf_counter(), cpu_seconds()
     search = _StackSearch(spec, flow, options, run, say)
-    result = Result(spec, options.objective, [], False, 1.0, Stats(orders="given"), options=options)
     try:
         parts = search.one_stack() if flow.stacks == "one" else search.any_stacks()
     except KeyboardInterrupt:
@@ -61,10 +60,9 @@ def depth_first(spec: Spec, options: Options, run: Run, say: Progress) -> Result
         raise NoMapping(
             "no tile of this dataflow fits: its layers' feature maps must be held together in a memory on chip"
         )
-    result.mappings = best_of(mappings, options)
-    result.stopped = search.stopped
-    result.stats.wall_seconds, result.stats.cpu_seconds = time.perf_counter() - begin, cpu_seconds() - cpu
-    return result
+    stats = Stats(time.perf_counter() - begin, cpu_seconds=cpu_seconds() - cpu, orders="given")
+    best = best_of(mappings, options)
+    return Result(spec, options.objective, best, False, 1.0, stats, search.stopped, options)
 
 
 class _StackSearch:

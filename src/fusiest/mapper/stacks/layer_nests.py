@@ -51,7 +51,7 @@ class LayerNests:
     def aims(self) -> Sequence[str]:
         """Objectives by which a layer's nest may be the best."""
         minimized = self.options.minimized
-        return OBJECTIVES if minimized.is_product or minimized.is_front else minimized.names
+        return tuple(OBJECTIVES) if minimized.is_product or minimized.is_front else minimized.names
 
     def find(self, einsum: str, extents: Mapping[str, int], memory: str, weights: WeightPlace) -> dict[str, LayerNest]:
         """The best nest by each objective; none if the architecture does not allow it."""

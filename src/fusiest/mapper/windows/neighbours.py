@@ -24,8 +24,8 @@ from fusiest.looptree import LoopTree
 from fusiest.mapper.candidates import Candidate
 from fusiest.mapper.options import Options
 from fusiest.mapper.part_mappings import allowed_mapping
-from fusiest.mapper.results.result import Mapping, Stats
-from fusiest.mapper.search import Search
+from fusiest.mapper.results.result import Mapping
+from fusiest.mapper.search import Search, SearchSettings
 from fusiest.mapper.tables import Explorer, grouped, make_explorer, question_of
 from fusiest.mapper.windows.interleaving_plans import KnownTurns, TurnPlan
 from fusiest.mapper.windows.interleavings import TurnSearches, TurnsFound
@@ -122,7 +122,7 @@ class RunsJoined:
         return [t for t in used if not set(self.spec.info.users[t]) <= set(run)]
 
     def _bits(self, run: Sequence[str], tensor: str) -> float:
-        """Of a whole tensor, as far as some Einsum of the run uses it."""
+        """Bits of a whole tensor, as far as some Einsum of the run uses it."""
         most = 0.0
         for info in (self.spec.info.einsums[name] for name in run):
             if tensor in info.accesses:
@@ -163,7 +163,7 @@ def run_joins(
         tables = explorer.explore(question, known=tables).complete()
         explored.update({key: tables[name] for name, key in keys.items() if name in tables})
         problem = grouped(spec, options, explorer.named(tables))
-        search = Search(problem, options, all_orders, lambda step: None, Stats())
+        search = Search(problem, SearchSettings(options, all_orders))
         if quickly:
             search.look()
         else:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.joining import in_turn
 from fusiest.looptree import LoopTree, Node, Sequential, Storage, einsums
 from fusiest.mapper.part_mappings import NO_PART, PartMapping, best_parts, evaluated_mapping, in_a_row, part_mapping
@@ -130,9 +131,9 @@ class CutCosts:
 
 
 def mappings_to_cut(mappings: Sequence[Mapping]) -> list[Mapping]:
-    """The best mappings by energy, latency and both."""
-    keys: tuple[Callable[[Mapping], float], ...] = (lambda m: m.energy, lambda m: m.latency, lambda m: m.edp)
-    return list({id(best): best for best in (min(mappings, key=key) for key in keys)}.values()) if mappings else []
+    """The best mappings by each objective."""
+    every = (min(mappings, key=lambda m: cost_of(m, name)) for name in OBJECTIVES) if mappings else ()
+    return list({id(best): best for best in every}.values())
 
 
 def _branches(tree: LoopTree) -> tuple[tuple[Storage, ...], tuple[tuple[Node, ...], ...]]:

@@ -22,8 +22,8 @@ from fusiest.base.objective import CLOSE, IMPOSSIBLE, Least
 from fusiest.joining import Incumbents, JoinProblem, KnownCosts, LowerBounds, potential
 from fusiest.mapper.options import Options
 from fusiest.mapper.resources import rss_bytes
-from fusiest.mapper.results.result import Mapping, Stats
-from fusiest.mapper.search import Search
+from fusiest.mapper.results.result import Mapping
+from fusiest.mapper.search import Search, SearchSettings
 from fusiest.mapper.tables import grouped, make_explorer, question_of, representatives
 from fusiest.mapper.windows.window_plans import WindowPlan, has_halos
 from fusiest.pmapping import exchange_memories, has_even_tiles, least_costs, least_of_computing, roomy_memories
@@ -256,7 +256,7 @@ def relaxation(executor: concurrent.futures.Executor | None, seconds: float) -> 
             explorer = make_explorer(spec, options, executor, lambda step: None)
             tables = explorer.explore(replace(question_of(options), unlimited=True)).complete()
             problem = grouped(spec, options, explorer.named(tables))
-            search = Search(problem, options, False, lambda step: None, Stats())
+            search = Search(problem, SearchSettings(options))
             proof = search.run()
         if proof.stopped is not None:  # what is left may cost less
             raise KeyboardInterrupt if proof.stopped == "interrupt" else OutOfTime

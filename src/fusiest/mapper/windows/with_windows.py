@@ -71,10 +71,10 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     """Improve a result by mappings with windows. `begin`: moment from which a time limit counts."""
     spec, options = result.spec, result.options
     wall, cpu = time.perf_counter(), cpu_seconds()
-    stopped, bounds = result.stopped, None
+    stopped, bounds, mappings, left = result.stopped, None, result.mappings, 0
     try:
         interrupt.check()
-        if worth_windows(spec, options) or not _is_met(result, None):
+        if worth_windows(spec, options) or _gap(result, mappings, None) > 0:
             say(Step("bounding windows"))
             bounds = window_bounds(spec, options, searches.relaxed)
             interrupt.check()
@@ -83,7 +83,7 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
             try:
                 search.search_all()
             finally:
-                result.mappings, result.stats.plans_left = search.mappings, search.plans_left()
+                mappings, left = search.mappings, search.plans_left()
             stopped = search.stopped or stopped
     except OutOfTime:
         stopped = "time limit"
@@ -92,20 +92,18 @@ def with_windows(result: Result, searches: WindowSearches, say: Progress, begin:
     except (MemoryError, OutOfMemory):
         stopped = "memory"
     with interrupt.finishing():
-        result.optimal = _is_met(result, bounds)
-    if result.optimal:
-        result.stats.plans_left = 0
-    else:
-        result.stopped = stopped
-    result.stats.wall_seconds += time.perf_counter() - wall
-    result.stats.cpu_seconds += cpu_seconds() - cpu
-    return result
+        gap = _gap(result, mappings, bounds)
+    stats = replace(
+        result.stats, wall_seconds=result.stats.wall_seconds + time.perf_counter() - wall,
+        cpu_seconds=result.stats.cpu_seconds + cpu_seconds() - cpu, plans_left=left if gap else 0,
+    )  # fmt: skip
+    stopped = stopped if gap else result.stopped
+    return replace(result, mappings=mappings, optimal=gap == 0, gap=gap, stats=stats, stopped=stopped)
 
 
-def _is_met(result: Result, bounds: WindowBounds | None) -> bool:
-    """Whether no mapping is better than a result's, whatever windows it has. The gap is noted."""
-    result.gap = gap_above(result.options, least_of_all(result.spec, result.options, bounds), result.mappings)
-    return result.gap == 0
+def _gap(result: Result, mappings: Sequence[Mapping], bounds: WindowBounds | None) -> float:
+    """How much better a mapping could be than these, whatever windows it has."""
+    return gap_above(result.options, least_of_all(result.spec, result.options, bounds), mappings)
 
 
 @dataclass

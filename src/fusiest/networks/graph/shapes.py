@@ -32,7 +32,7 @@ class Operator:
     attributes: dict[str, Any]
     outputs: int
     version: int
-    """Of the operator set."""
+    """Version of the operator set."""
 
     def shape(self, position: int = 0) -> ShapeOf:
         value = self.inputs[position] if position < len(self.inputs) else None
@@ -82,7 +82,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def broadcast(*shapes: ShapeOf) -> ShapeOf:
-    """As NumPy does."""
+    """Broadcast shapes as NumPy does."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

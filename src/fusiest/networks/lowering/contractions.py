@@ -48,7 +48,7 @@ class Sliding:
     outputs: Sequence[int]
 
     def subscripts(self) -> list[Subscript]:
-        """Of the image axes: p alone where the window is one element, in step."""
+        """Subscripts of the image axes: p alone where the window is one element, in step."""
         subscripts: list[Subscript] = []
         axes = zip(self.kernel, self.strides, self.dilations, self.before, self.after, strict=True)
         for i, (kernel, stride, dilation, before, after) in enumerate(axes):
@@ -90,7 +90,7 @@ class Quantization:
     second: str
     zero_points: tuple[str, str] = ("", "")
     scales: tuple[str, ...] = ()
-    """Of the first, the second and the result, and the zero point of the result."""
+    """Scales of the first, the second and the result, and the zero point of the result."""
     bias: str = ""
 
 
@@ -280,7 +280,7 @@ def _scaled(value: View | Apply, factor: float, node: GraphNode) -> View | Apply
 
 @lowers("Einsum")
 def einsum(lowering: Lowering, node: GraphNode) -> None:
-    """As it says. What only reorders one operand is a view."""
+    """Lower Einsum as its equation says. If it only reorders one operand, the result is a view."""
     operands = [lowering.view(name) for name in node.inputs]
     terms, output = equation(str(node.get("equation", "")), [len(view.axes) for view in operands])
     if any(len(set(term)) < len(term) for term in terms):

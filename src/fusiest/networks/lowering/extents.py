@@ -99,7 +99,7 @@ class Axis:
                 waiting += axis._parts
 
     def leaves(self) -> list[Axis]:
-        """As many axes as the extent has parts, outermost first; the same objects at every call."""
+        """Axes, one per part of the extent, outermost first; the same objects at every call."""
         leaves, waiting = [], [self]
         while waiting:
             axis = waiting.pop()

@@ -45,7 +45,7 @@ class EinsumMaker:
 
     operands: Sequence[Operand]
     sizes: Mapping[str, int]
-    """Of labels that no operand has alone."""
+    """Sizes of labels that no operand has alone."""
     roles: Mapping[str, str]
     variables: dict[str, list[Axis]] = field(default_factory=dict)
     batch: Axis | None = None

@@ -160,7 +160,7 @@ def gather(lowering: Lowering, node: GraphNode) -> None:
 
 @lowers("Concat")
 def concat(lowering: Lowering, node: GraphNode) -> None:
-    """The same tensor several times is a broadcast; others are parts of a tensor that several Einsums make."""
+    """Lower Concat: one tensor several times is a broadcast; others are parts of a tensor that several Einsums make."""
     axis = int(node.get("axis", 0)) % len(lowering.shape(node.outputs[0]))
     inputs = [name for name in node.inputs if name]
     if len(inputs) == 1:

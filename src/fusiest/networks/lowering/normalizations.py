@@ -26,7 +26,7 @@ def _without(labels: Labels, axes: Sequence[int]) -> list[str | None]:
 
 @lowers("Softmax", "LogSoftmax")
 def softmax(lowering: Lowering, node: GraphNode) -> None:
-    """As the option says: a cascade, one with the division after the product that follows, or one Einsum."""
+    """Lower Softmax as the option says: as a cascade, one with the division after the next product, or one Einsum."""
     view = lowering.view(node.inputs[0])
     axes = [axis % len(view.axes) for axis in node.get("axes", [-1])]
     divided = softmax_of(lowering, node, view, axes)

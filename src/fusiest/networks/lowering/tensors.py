@@ -27,13 +27,13 @@ class NetTensor:
     batch: Axis | None = None
     """An axis that no operator sees."""
     origin: NetTensor | None = None
-    """Of a constant that is a part of another: the whole."""
+    """The whole of which a constant is a part."""
     slices: dict[Axis, tuple[int, int, int]] = field(default_factory=dict)
     """Where the part begins on axes of the whole, how long it is, and its steps."""
     node: GraphNode | None = None
     """The node that was cut, of an input that is its output; or whose result several Einsums make."""
     laid: tuple[Sequence[int], Sequence[int]] | None = None
-    """Of an input whose values are taken in another order than the network's: the shape to see it in, and the order of those axes."""
+    """Shape and order of axes in which to see an input whose values are taken in another order than the network's."""
 
     def ranks(self) -> list[Axis]:
         """All axes, as they are split now."""
@@ -97,7 +97,7 @@ class Position:
     constant: int = 0
 
     def settled(self) -> Position:
-        """The same for the variables as they are split now."""
+        """The position in terms of the variables as they are split now."""
         terms: dict[Axis, int] = {}
         for variable, coefficient in self.terms.items():
             for leaf in reversed(variable.leaves()):

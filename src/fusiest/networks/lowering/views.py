@@ -21,7 +21,7 @@ def transpose(view: View, order: Sequence[int]) -> View:
 
 
 def reshape(view: View, shape: Sequence[int]) -> View | None:
-    """The same values in the same order under another shape: axes are split and put together.
+    """See values in their order under another shape: axes are split and put together.
 
     >>> from fusiest.networks.lowering.tensors import tensor_view
     >>> tokens = tensor_view([1, 128, 768], "input", "x")

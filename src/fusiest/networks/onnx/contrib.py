@@ -54,7 +54,7 @@ class _ContribCall:
         return self.add("Constant", [], value=tensor)[0]
 
     def sum(self, *names: str, into: str = "") -> str:
-        """Of all values that are there."""
+        """Add a sum of all values that are there."""
         total, *addends = [name for name in names if name]
         for name in addends[:-1]:
             (total,) = self.add("Add", [total, name])

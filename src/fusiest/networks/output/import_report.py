@@ -72,7 +72,7 @@ class ImportReport:
         }
 
     def _share(self, macs: int) -> float:
-        """Of the multiply-accumulates of the network, also of those in cuts."""
+        """Share of the network's multiply-accumulates, with those in cuts."""
         return macs / max(self.macs + self.lost_macs, 1)
 
     def summary(self) -> list[str]:
@@ -179,7 +179,7 @@ def _statistics(node: GraphNode, position: int) -> bool:
 
 
 def _fates(lowered: Lowered, names: NetNames) -> Iterator[NodeFate]:
-    """Of all nodes of the file, in its order."""
+    """Fates of all nodes of the file, in its order."""
     graph = lowered.lowering.graph
     fates: dict[GraphNode, Fate] = {}
     became, into = _einsums_of(lowered)

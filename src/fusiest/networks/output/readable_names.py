@@ -50,7 +50,7 @@ class NetNames:
     ranks: dict[Axis, str] = field(default_factory=dict)
     variables: dict[tuple[NetEinsum, Axis], str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    """Of ranks, by name."""
+    """Sizes of ranks, by name."""
 
 
 def named(lowered: Lowered) -> NetNames:
@@ -166,7 +166,7 @@ def _variable_name(
     taken: dict[str, int],
     names: NetNames,
 ) -> str:
-    """As the rank that it counts is called already, or by what it counts; each name for one size."""
+    """Name a variable like the rank that it counts, or by what it counts; each name has one size."""
     rank_names = [
         names.ranks[rank].lower()
         for access in einsum.reads

@@ -11,7 +11,7 @@ _WORDS = {
 }  # fmt: skip
 AFFINE = frozenset(["Add", "Sub", "Mul", "Div", "Neg", "Cast", "Identity", "BatchNormalization", "QuantizeLinear",
                     "DequantizeLinear"])  # fmt: skip
-"""With constants, these cost nothing where another operation is done anyway."""
+"""Operators with constants that cost nothing where another operation is done anyway."""
 
 
 def operator_word(operator: str) -> str:

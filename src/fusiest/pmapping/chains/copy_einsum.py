@@ -20,7 +20,7 @@ from fusiest.pmapping.chains.combine import Partial
 from fusiest.pmapping.chains.nest_tiles import GeneralNests
 from fusiest.pmapping.chains.orders import skeletons
 from fusiest.pmapping.chains.skeleton import Skeleton
-from fusiest.pmapping.chains.terms import Terms, reservations
+from fusiest.pmapping.chains.terms import HolderBits, Terms
 from fusiest.pmapping.chains.tied_variables import Usages
 from fusiest.pmapping.chains.tile_chains import COUNTED, FIRST, PAST
 from fusiest.pmapping.nest.rules import HeldTensor, Nest
@@ -178,18 +178,17 @@ class _CopyNests(GeneralNests):
             latency = np.maximum(latency, seconds[inverse.reshape(-1)])
         return (energy + self._watts(state) * latency) * info.n_instances, latency * info.n_instances
 
-    def _reserve(self, terms: Terms) -> None:
-        """Reserve space: in one memory both share the space of the larger.
+    def _reservations(self) -> list[HolderBits]:
+        """Reservations of both storage nodes: in one memory both share the space of the larger.
 
         If one is exchanged, joining counts the space beyond that of the other, if the other is persistent.
         """
-        held = list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
+        held = super()._reservations()
         if self.in_one:
             exchanged = any(self.skeleton.is_exchanged(h) for _, h in self.backing.values())
             persistent = [r for r in held if not self.skeleton.is_exchanged(r.holder) and self._room(r.holder)[0]]
             held = persistent if exchanged else [max(held, key=lambda reservation: self._room(reservation.holder))]
-        for place, holder, products in held:
-            terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
+        return held
 
     def _room(self, holder: HeldTensor) -> tuple[bool, float]:
         path, name = self.search.path, self.search.nest.names[holder.tensor]

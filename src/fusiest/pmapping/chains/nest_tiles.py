@@ -18,7 +18,7 @@ from fusiest.pmapping.chains.rows_to_nests import GeneralOrigin, fused_loops
 from fusiest.pmapping.chains.singles import SingleChains
 from fusiest.pmapping.chains.skeleton import Skeleton, Slot
 from fusiest.pmapping.chains.space import Boundary, Reserved, Total, reserved, running_sums
-from fusiest.pmapping.chains.terms import Charges, Terms, reservations
+from fusiest.pmapping.chains.terms import Charges, HolderBits, Terms, reservations
 from fusiest.pmapping.chains.tied_variables import Limit, limits
 from fusiest.pmapping.chains.tile_chains import Chains, make_chains, tile_shapes
 from fusiest.pmapping.fused.seen_by_neighbours import fused_form, zone_chain
@@ -49,34 +49,35 @@ class GeneralNests:
         self.forced = {v: frozenset(p + 1 for p in range(self.last) if v in passed[p]) for v in self.variables}
         self.fused = [(v, slot) for v, v_slots in slots.items() for slot in v_slots if slot.gap <= self.last]
         """Slots for fused loops."""
-        self.persistent = np.zeros(len(search.memories))
-        self.trial = False
-        """Whether what is found is not to be beaten by others."""
         self.ended = True
         """Whether all tiles were looked at."""
 
     def pieces(self, batches: float = math.inf) -> Iterator[TablePiece]:
-        combined = self._combined(batches)
+        combined = self._combined(self._goal(), batches)
         if combined is not None:
             yield from self._finished(*combined)
 
     def is_beaten(self) -> bool:
         """Whether no tiles of this nest can beat the cutoff."""
-        self.trial = True
-        return self._goal() is not None and self._combined() is None
+        goal = self._goal()
+        if goal is None or not len(goal.cutoff.points):
+            return False
+        return self._combined(replace(goal, grows=False), trial=True) is None
 
-    def _combined(self, batches: float = math.inf) -> tuple[Terms, dict[str, Chains], Partial] | None:
+    def _combined(
+        self, goal: Goal | None, batches: float = math.inf, trial: bool = False
+    ) -> tuple[Terms, dict[str, Chains], Partial] | None:
         """All tiles that fit and matter, with their terms and chains; None if there are none.
 
-        `batches`: limit of a quick look.
+        `batches`: limit of a quick look. `trial`: the first tiles that beat the goal are enough.
         """
         terms, chains = self.terms, self.chains
         if any(not len(v_chains) for v_chains in chains.values()):
             return None
-        combiner = self._combiner(terms, self.singles, self.limited)
-        if chains and combiner.bound is not None and (self.trial or combiner.bound.goal.grows):
+        combiner = self._combiner(terms, self.singles, self.limited, goal)
+        if chains and goal is not None and (trial or goal.grows):
             swapping = next(images(terms, terms, self.swappings), None)
-            state = combiner.branch(batches, self.trial, swapping)
+            state = combiner.branch(batches, trial, swapping)
             self.ended = combiner.ended
         else:
             state = combiner.run()
@@ -139,8 +140,22 @@ class GeneralNests:
     # --- space --------------------------------------------------------------------------------------------------------
 
     def _reserve(self, terms: Terms) -> None:
-        for place, holder, products in reservations(self.skeleton, self.slots, self._sinks, self.search.footprints):
+        for place, holder, products in self._reservations():
             terms.add(products, dict.fromkeys(self._counted(place, holder), 1.0))
+
+    def _reservations(self) -> list[HolderBits]:
+        """Reservations of storage nodes that take space of their own."""
+        return list(reservations(self.skeleton, self.slots, self._sinks, self.search.footprints))
+
+    @cached_property
+    def persistent(self) -> Floats:
+        """Bits per tracked memory of persistent tensors that joining does not count."""
+        bits: Floats = np.zeros(len(self.search.memories))
+        for _, holder, _ in self._reservations():
+            own = self.skeleton.is_persistent(holder) and not self.skeleton.is_exchanged(holder)
+            if own and holder.memory in self.search.memories:
+                bits[self.search.memories.index(holder.memory)] += self.search.nest.persistent_bits(holder)
+        return bits
 
     def _sinks(self, place: int, variable: str, slot: int) -> bool:
         """Whether the reservation of the node at a place sinks through a loop, which stands right below it."""
@@ -157,11 +172,8 @@ class GeneralNests:
 
     def _account(self, place: int, holder: HeldTensor) -> Reserved | None:
         """The account of a reservation. None: the tensor is exchanged, so joining counts it, or it is persistent."""
-        nest, shared = self.search.nest, self.search.nest.is_shared(holder.tensor)
-        if self.skeleton.is_exchanged(holder):
-            return None
-        if self.skeleton.is_persistent(holder):
-            self.persistent[self.search.memories.index(holder.memory)] += nest.persistent_bits(holder)
+        shared = self.search.nest.is_shared(holder.tensor)
+        if self.skeleton.is_exchanged(holder) or self.skeleton.is_persistent(holder):
             return None
         if place >= self.last:
             return Reserved(holder.memory, (self.last, 0))
@@ -171,7 +183,9 @@ class GeneralNests:
 
     # --- combining ----------------------------------------------------------------------------------------------------
 
-    def _combiner(self, terms: Terms, singles: Mapping[str, SingleChains], limited: list[Limit]) -> BranchedCombiner:
+    def _combiner(
+        self, terms: Terms, singles: Mapping[str, SingleChains], limited: list[Limit], goal: Goal | None
+    ) -> BranchedCombiner:
         chains = {v: single.chains for v, single in singles.items()}
         weights = terms.matrix()
         components = self.search.path.components
@@ -189,7 +203,7 @@ class GeneralNests:
             values = state.products @ weights
             return allowed, np.column_stack([self._finished_costs(terms, values, state), values @ running])
 
-        bound = self._bound(terms)
+        bound = self._bound(terms, goal) if goal is not None else None
         return BranchedCombiner(
             terms,
             singles,
@@ -214,16 +228,11 @@ class GeneralNests:
         """The cutoff of this nest. None: nothing to beat."""
         nest = self.search.nest
         holders = [h for _, h in self.skeleton.everywhere if self.skeleton.is_exchanged(h)]
-        goal = self.search.goal(f"{nest.names[t]}:{nest.path.components[m].name}" for m, t in holders)
-        if goal is None or not self.trial:
-            return goal
-        return replace(goal, grows=False) if len(goal.cutoff.points) else None
+        return self.search.goal(f"{nest.names[t]}:{nest.path.components[m].name}" for m, t in holders)
 
-    def _bound(self, terms: Terms) -> CostBound | None:
-        """Lower bounds on the costs of rows. None: nothing to beat."""
-        search, goal = self.search, self._goal()
-        if goal is None:
-            return None
+    def _bound(self, terms: Terms, goal: Goal) -> CostBound:
+        """Lower bounds on the costs of rows, with a cutoff to beat."""
+        search = self.search
         columns = Columns(search.busy, 0, ())
         weights = np.zeros((len(terms.weights), columns.count))
         weights[:, ENERGY] = terms.matrix()[:, terms.criterion("energy")]

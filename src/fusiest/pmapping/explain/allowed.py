@@ -189,13 +189,13 @@ class _WrittenBranch:
                 is_split = self._steps(range(above, below), everything, temporal=False)
                 if is_split and nest.must_stand_above(lower, upper, stretch):
                     return False
-        options, placed = nest.order_options(stretch), set[HeldTensor]()
-        for _, holder in reversed(between):
-            remaining = nest.options_left(options, placed, holder, stretch)
+        options = nest.order_options(stretch)
+        for place, holder in between:  # nodes without a loop between them stand in any order
+            beside = {other for at, other in between if not self._steps(range(at, place), everything, temporal=False)}
+            remaining = nest.options_left(options, beside, holder, stretch)
             if remaining is None:
                 return False
             options = remaining
-            placed.add(holder)
         return True
 
     def _loops_are_allowed(

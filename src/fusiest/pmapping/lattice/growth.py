@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fusiest.base.interrupt import check
 from fusiest.pmapping.lattice import kernels
 from fusiest.pmapping.lattice.bound_kernels import Bar, Lacks, promising
 from fusiest.pmapping.lattice.kernels import ENDS, GROWS, MAY_GROW, STAYS, Growing, Placing
@@ -115,6 +116,7 @@ class Growth:
         if put.allowed is not None:
             good = np.flatnonzero(put.allowed[shape])
             shape, space, rows = shape[good], space[good], rows[good]
+        check(layer.criteria[:1].nbytes * len(rows))
         amounts = p.amounts[put.holder.tensor]
         fits, criteria = kernels.place(shape, space, rows, layer.criteria, amounts, put.weights, put.limits)
         shape, rows = shape[fits], rows[fits]

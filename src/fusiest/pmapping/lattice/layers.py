@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fusiest.base.interrupt import check
 from fusiest.pmapping.lattice import kernels
 from fusiest.pmapping.lattice.move_costs import ENERGY
 from fusiest.pmapping.lattice.tile_problem import Problem
@@ -56,6 +57,7 @@ class Layer:
 
 def union(layers: list[Layer]) -> Layer:
     """Merge the rows of these layers, and prune them."""
+    check(2 * sum(layer.criteria.nbytes + 4 * layer.shape.nbytes for layer in layers))
     shape, criteria, source, row, note = (
         np.concatenate([getattr(layer, name) for layer in layers])
         for name in ("shape", "criteria", "source", "row", "note")

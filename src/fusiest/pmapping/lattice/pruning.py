@@ -142,8 +142,9 @@ class Pruning:
         good = self.cutoff.keeps(energy, latency)
         if good.all():
             return None
-        for k, (by_energy, by_latency, most) in enumerate(self.cutoff.lines):
-            totals = by_energy * energy[~good] + by_latency * latency[~good]
+        missed = ~good & self.cutoff.beats_points(energy, latency)
+        for k, (by_energy, by_latency, most) in enumerate(self.cutoff.lines if missed.any() else ()):
+            totals = by_energy * energy[missed] + by_latency * latency[missed]
             self.nearest[k] = min(self.nearest[k], totals.min() / most)
         return good
 

@@ -35,12 +35,17 @@ class Cutoff:
 
     def keeps(self, energy: Floats, latency: Floats) -> np.ndarray:
         """Which pmappings may matter, given their least costs."""
-        keep = np.ones(len(energy), np.bool_)
-        for e, seconds in self.beaten():
-            keep &= (energy < e) | (latency < seconds)
+        keep = self.beats_points(energy, latency)
         if len(self.lines):
             below = (by_energy * energy + by_latency * latency < most for by_energy, by_latency, most in self.lines)
             keep &= np.logical_or.reduce(list(below))
+        return keep
+
+    def beats_points(self, energy: Floats, latency: Floats) -> np.ndarray:
+        """Which pmappings beat all known points."""
+        keep = np.ones(len(energy), np.bool_)
+        for e, seconds in self.beaten():
+            keep &= (energy < e) | (latency < seconds)
         return keep
 
     def beaten(self) -> Floats:

@@ -18,8 +18,13 @@ function drawChanges() {
   byId("changes").dataset.name = "Changes";
   const facts = [["Full memories", shares(changes.full)], ["Limiting, of the latency", shares(changes.limiting)], ["Idle: busy for", shares(changes.idle)]];
   byId("changes-facts").replaceChildren(...facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  for (const name of Object.keys(DATA.charts).filter((name) => name.startsWith("waterfall")).sort()) {
+    const host = el("div", { "data-chart": name });
+    byId("waterfalls").append(host);
+    card(name, host);
+  }
   const ratio = (value) => (value === null ? "–" : digits(value));
-  const aim = changes.aim === "edp" ? "EDP" : changes.aim;
+  const aim = DATA.objectives[changes.aim][3];
   plainTable("changes-table", ["change", aim, "energy", "latency", ""],
     changes.changes.map(([name, factor, score, energy, latency, how]) => [`${name} × ${factor}`, ratio(score), ratio(energy), ratio(latency), how]));
   const signed = (value, unit, i) => (i && value ? (value < 0 ? "−" : "+") : "") + quantity(Math.abs(value), unit);

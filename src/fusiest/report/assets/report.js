@@ -20,7 +20,10 @@ function optionsFor(name) {
 
 // ---- 1. what was found
 
-const WORDS = { energy: "energy", latency: "latency", edp: "energy-delay product" };
+/** Objectives by name: powers of energy and latency, unit, title, short name. */
+const OBJECTIVES = Object.entries(DATA.objectives).map(([name, [powers, unit, title, short]]) => ({ name, powers, unit, title, short }));
+const AIM = OBJECTIVES.find(({ name }) => name === DATA.aim);
+const PRODUCTS = OBJECTIVES.filter(({ powers }) => powers[0] && powers[1]);
 
 function figure(label, value, ...notes) {
   return el("div", { class: "figurebox" }, el("div", { class: "name" }, label), el("div", { class: "value" }, value), ...notes.filter(Boolean).map((note) => el("div", { class: "muted" }, note)));
@@ -38,7 +41,7 @@ function drawFound() {
     ...DATA.caution ? [el("p", { class: "caution" }, DATA.caution)] : [],
     figure("Energy", quantity(view.energy, "J"), against("energy", "J"), efficiency, view.leak ? `${quantity(view.leak, "J")} of it leakage` : ""),
     figure("Latency", quantity(view.latency, "s"), against("latency", "s"), [speed, roofline.seconds ? `${digits((100 * roofline.seconds) / view.latency, 4)} % of the roofline` : ""].filter(Boolean).join(", ")),
-    figure("Energy-delay product", quantity(view.edp, "Js"), against("edp", "Js")),
+    ...PRODUCTS.map(({ name, unit, title }) => figure(title[0].toUpperCase() + title.slice(1), quantity(view[name], unit), against(name, unit))),
     !DATA.searched ? figure("Mapping", "given", "it was not searched for") : figure(DATA.optimal ? "Optimal" : "Not proven", DATA.optimal ? "proven" : DATA.gap ? `gap ≤ ${digits(Math.max(100 * DATA.gap, 1e-4), 3)} %` : "gap 0 %",
       DATA.optimal ? (sized() ? "no mapping is better at its size" : "no mapping is better") : "at most so much better is possible", `found in ${quantity(DATA.stats.wall_seconds, "s")}`),
   );
@@ -60,7 +63,7 @@ function shortened(names) {
 }
 
 const sized = () => DATA.usage !== null;
-const costs = ([energy, latency, size]) => ({ energy, latency, edp: energy * latency, size });
+const costs = ([energy, latency, size]) => ({ energy, latency, size, ...Object.fromEntries(PRODUCTS.map(({ name, powers }) => [name, energy ** powers[0] * latency ** powers[1]])) });
 
 /** The unfused mapping to compare with: the best one, or the best that needs no more of the memory. */
 function unfusedFor(number) {
@@ -74,17 +77,17 @@ function unfusedWords(other) {
   if (DATA.unfused.missing) return [["Unfused optimum", `none: ${DATA.unfused.missing}`]];
   if (!other) return [["Unfused optimum", `none that needs so little of ${DATA.usage}`]];
   const size = sized() ? `, ${quantity(other.size, "B")} of ${DATA.usage}` : "";
-  return [["Unfused optimum", `least ${WORDS[DATA.aim]} with every intermediate in ${DATA.outermost}: ${quantity(other.energy, "J")}, ${quantity(other.latency, "s")}, ${quantity(other.edp, "Js")}${size}`]];
+  return [["Unfused optimum", `least ${AIM.title} with every intermediate in ${DATA.outermost}: ${quantity(other.energy, "J")}, ${quantity(other.latency, "s")}, ${PRODUCTS.map(({ name, unit }) => quantity(other[name], unit)).join(", ")}${size}`]];
 }
 
 function objectiveWords() {
-  const cost = DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${WORDS[DATA.aim]}`;
+  const cost = DATA.objective.length > 1 ? "the whole energy-latency front" : `least ${AIM.title}`;
   return sized() ? `${cost}, for every capacity of ${DATA.usage}` : cost;
 }
 
 function shownWords() {
   const count = DATA.points.length;
-  const best = (state.shown === DATA.best ? `, the least ${WORDS[DATA.aim]}` : "") + (sized() ? `, needs ${quantity(DATA.points[state.shown][2], "B")} of ${DATA.usage}` : "");
+  const best = (state.shown === DATA.best ? `, the least ${AIM.title}` : "") + (sized() ? `, needs ${quantity(DATA.points[state.shown][2], "B")} of ${DATA.usage}` : "");
   if (count === 1) return DATA.optimal && DATA.objective.length > 1 ? "the only optimal mapping" : `the best mapping${DATA.optimal ? "" : " that was found"}`;
   return `mapping ${state.shown + 1} of ${count}${best}`;
 }
@@ -104,15 +107,15 @@ function frontWords() {
   if (!DATA.searched) return "The given mapping. fusiest map finds the best ones.";
   const click = "Click one, or choose it here, to see it everywhere in this report.";
   if (sized() && DATA.objective.length > 1) return `Each point is a mapping that no other${found} beats in energy, latency and capacity of ${DATA.usage} together. The steps are the least that each capacity allows. ${click}`;
-  if (sized()) return many ? `Each point is a mapping: the least ${WORDS[DATA.aim]}${found} with that capacity of ${DATA.usage}, and up to the next point. ${click}` : `One mapping has the least ${WORDS[DATA.aim]} and needs the least of ${DATA.usage}.`;
+  if (sized()) return many ? `Each point is a mapping: the least ${AIM.title}${found} with that capacity of ${DATA.usage}, and up to the next point. ${click}` : `One mapping has the least ${AIM.title} and needs the least of ${DATA.usage}.`;
   if (many) return `Each point is a mapping that no other${found} beats in both. ${click}`;
-  return DATA.objective.length > 1 ? "A single mapping has both the least energy and the least latency." : `The mapping of least ${WORDS[DATA.aim]}. The objective energy,latency gives the whole front.`;
+  return DATA.objective.length > 1 ? "A single mapping has both the least energy and the least latency." : `The mapping of least ${AIM.title}. The objective energy,latency gives the whole front.`;
 }
 
 /** A mapping in a line: its number, what it needs, what it costs. */
 function pointWords(number) {
   const { energy, latency, size } = costs(DATA.points[number]);
-  const best = number === DATA.best ? ` (best by ${DATA.aim === "edp" ? "EDP" : DATA.aim})` : "";
+  const best = number === DATA.best ? ` (best by ${AIM.short})` : "";
   return `${number + 1}: ${sized() ? quantity(size, "B") + ", " : ""}${quantity(energy, "J")}, ${quantity(latency, "s")}${best}`;
 }
 

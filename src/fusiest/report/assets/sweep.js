@@ -28,8 +28,7 @@ const KNOWN = new Map([...DATA.designs, ...DATA.best].map((design) => [design.nu
 /** Show a design; if there is one report of its mapping, open it. */
 function choose(number) {
   const design = KNOWN.get(number), reports = Object.values(DATA.reports[number] || {});
-  const facts = design ? [...DATA.parameters.map((name, i) => [name, String(design.values[i])]), ["energy", quantity(design.energy, "J")],
-    ["latency", quantity(design.latency, "s")], [DATA.edp_name, quantity(design.edp, "Js")], ["area", area(design.area)]] : [];
+  const facts = design ? [...DATA.parameters.map((name, i) => [name, String(design.values[i])]), ...DATA.costs.map(([name, head, unit]) => [head, quantity(design[name], unit)]), ["area", area(design.area)]] : [];
   byId("chosen").hidden = false;
   byId("chosen").replaceChildren(
     el("h3", {}, `Design ${number}`),
@@ -42,12 +41,11 @@ function choose(number) {
 /** A design's cells: its parameters, its figures, and links to the reports of its mappings. */
 function cells(design) {
   const button = el("button", { type: "button", onclick: () => choose(design.number) }, String(design.number));
-  return [button, ...design.values.map(String), quantity(design.energy, "J"), quantity(design.latency, "s"),
-    quantity(design.edp, "Js"), area(design.area), links(design.number)];
+  return [button, ...design.values.map(String), ...DATA.costs.map(([name, , unit]) => quantity(design[name], unit)), area(design.area), links(design.number)];
 }
 
 function drawTables() {
-  const head = ["design", ...DATA.parameters, "energy", "latency", DATA.edp_name, "area", "reports"];
+  const head = ["design", ...DATA.parameters, ...DATA.costs.map(([, head]) => head), "area", "reports"];
   byId("facts").replaceChildren(...DATA.facts.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   fill("best", head, DATA.best.map(cells));
   fill("workloads", ["workload", "its best design", ...DATA.parameters, "energy", "latency"],

@@ -37,7 +37,7 @@ class Bars:
     limit_name: str = ""
     """What the line is; without a line, what it would be."""
     widths: Sequence[float] = ()
-    """Of vertical bars, if they are to be as wide as what they stand for takes: seconds."""
+    """Widths of vertical bars in seconds, if they are to be as wide as what they stand for takes."""
     level: ChartNumber = None
     """A line across all bars, at this value."""
     level_name: str = ""
@@ -63,7 +63,7 @@ class Cloud:
     steps: bool = False
     """Whether a line of steps goes through them, as through a front."""
     numbers: Sequence[int] = ()
-    """Of the mappings that the points stand for, if they can be chosen."""
+    """Numbers of the mappings that the points stand for, if they can be chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from fusiest.base.objective import UNITS
+from fusiest.base.objective import OBJECTIVES, cost_of
 from fusiest.mapper import Mapping, Result
 from fusiest.report.charts.chart import Cloud, Marker, Points
-
-WORDS = {"energy": "energy", "latency": "latency", "edp": "energy-delay product"}
 
 
 def front_charts(result: Result, unfused: Result | None) -> dict[str, Points]:
@@ -51,12 +49,12 @@ def used_bytes(mapping: Mapping, memory: str) -> float:
 
 def capacity(result: Result, unfused: Result | None, cost: str) -> Points:
     """A cost against what it takes of the memory: steps through the least that is possible with each size of it."""
-    memory = result.options.usage
+    memory, objective = result.options.usage, OBJECTIVES[cost]
     assert memory is not None
     slopes = [_Slope(result, memory, cost)] + ([_Slope(unfused, memory, cost)] if unfused is not None else [])
     sizes = [size for slope in slopes for size in slope.used_bytes]
     zero = None if all(sizes) else min((size for size in sizes if size), default=1.0) / 4
-    clouds = [slopes[0].cloud(f"least {WORDS[cost]} for its capacity", "circle", slopes[0].best, zero)]
+    clouds = [slopes[0].cloud(f"least {objective.title} for its capacity", "circle", slopes[0].best, zero)]
     others = [i for i in range(len(result.mappings)) if i not in set(slopes[0].best)]
     if others:
         name = "other optimal mappings" if result.optimal else "other mappings"
@@ -65,8 +63,8 @@ def capacity(result: Result, unfused: Result | None, cost: str) -> Points:
         clouds.append(slopes[1].cloud("unfused optimum", "diamond", slopes[1].best, zero))
     values = [y for cloud in clouds for y in cloud.ys if y > 0]
     return Points(
-        title=f"{WORDS[cost].capitalize()} against the capacity of {memory}", x_axis=f"capacity of {memory}", x_unit="B",
-        y_axis=WORDS[cost], y_unit=UNITS[cost], clouds=clouds, log_x=True, zero_x=zero,
+        title=f"{objective.title.capitalize()} against the capacity of {memory}", x_axis=f"capacity of {memory}", x_unit="B",
+        y_axis=objective.title, y_unit=objective.unit, clouds=clouds, log_x=True, zero_x=zero,
         log_y=bool(values) and max(values) > 10 * min(values) and all(y for cloud in clouds for y in cloud.ys),
     )  # fmt: skip
 
@@ -85,7 +83,7 @@ class _Slope:
 
     @cached_property
     def values(self) -> list[float]:
-        return [getattr(m, self.cost) for m in self.result.mappings]
+        return [cost_of(m, self.cost) for m in self.result.mappings]
 
     @cached_property
     def best(self) -> list[int]:

@@ -73,7 +73,7 @@ def arranged(chart: Graph, room: float) -> Arrangement:
 
 @functools.lru_cache(maxsize=1)
 def _engine(thread: int) -> Any:
-    """With the library loaded, which takes longer than to lay out a graph. It must not change threads."""
+    """Load the library, which takes longer than to lay out a graph. It must not change threads."""
     import dukpy
 
     engine = dukpy.JSInterpreter()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fusiest.report.charts.chart import Note
 
 WIDTH, HEIGHT = 330.0, 200.0
-"""Of the part of the plane that has points, in pixels."""
+"""Size of the part of the plane that has points, in pixels."""
 LETTER, LINE, GAP, MARK = 6.2, 13.0, 8.0, 5.0
 """A letter's width, a text's height, from a point's middle to its text, and half of a point's mark."""
 MOST_SHARING = 3

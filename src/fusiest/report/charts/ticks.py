@@ -76,7 +76,7 @@ def _round_up(value: float) -> float:
 
 
 def legend_columns(labels: Sequence[str], width: float) -> int:
-    """As many as fit in these inches; a legend is filled column by column, the first ones with one more.
+    """Number of columns that fit in these inches; a legend is filled column by column, the first ones with one more.
 
     >>> legend_columns(["a"] * 9, 5), legend_columns(["a rather long name of a series"] * 4, 5), legend_columns(["x" * 200], 5)
     (6, 2, 1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+from fusiest.base.objective import OBJECTIVES
 from fusiest.report.charts.chart import Bars, Series
 
 MOST_SETS = 24
@@ -27,9 +28,10 @@ def waterfall_charts(changes: dict[str, Any] | None) -> dict[str, Bars]:
         "waterfall-energy": _waterfall("Energy", "J", names, energies),
         "waterfall-latency": _waterfall("Latency", "s", names, latencies),
     }
-    if changes["aim"] == "edp":
-        products = [energy * latency for energy, latency in zip(energies, latencies, strict=True)]
-        charts["waterfall-edp"] = _waterfall("Energy-delay product", "Js", names, products)
+    aim = OBJECTIVES[changes["aim"]]
+    if aim.is_product:
+        scores = [aim.score_of(*costs) for costs in zip(energies, latencies, strict=True)]
+        charts[f"waterfall-{changes['aim']}"] = _waterfall(aim.title.capitalize(), aim.unit, names, scores)
     return charts
 
 

@@ -14,7 +14,7 @@ from fusiest.spec import Spec
 
 @dataclass(frozen=True)
 class Background:
-    """Of one spec; `unfused` is what the unfused optimum does in each Einsum, empty if there is none to compare with."""
+    """Facts of one spec; `unfused` is what the unfused optimum does in each Einsum, empty if there is none."""
 
     spec: Spec
     unfused: Mapping[str, Rate] = field(default_factory=dict)

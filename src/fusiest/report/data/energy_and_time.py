@@ -138,7 +138,7 @@ def busy_shares(names: Names, evaluation: Evaluation) -> Heat:
 
 
 def utilization(parts: Anatomy, evaluation: Evaluation, limit: Mapping[str, SpeedLimit]) -> Bars:
-    """Of each Einsum: operations done over those that the compute which is best for it could have done meanwhile."""
+    """Utilization by Einsum: operations done over those that the compute which is best for it could have done meanwhile."""
     einsums = [e for e in evaluation.einsums if evaluation.einsums[e].latency and limit[e].operations]
     reached = [limit[e].compute_seconds / evaluation.einsums[e].latency for e in einsums]
     spatial = []

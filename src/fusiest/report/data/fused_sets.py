@@ -58,7 +58,7 @@ def graph(background: Background, tree: LoopTree) -> Graph:
 
 
 def _set_colors(sets: tuple[FusedSet, ...]) -> dict[str, str]:
-    """Of each Einsum: its set's, or none."""
+    """The colour of each Einsum: that of its set, or none."""
     numbers = itertools.count()
     colors = {}
     for fused in sets:

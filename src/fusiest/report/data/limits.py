@@ -17,7 +17,7 @@ from fusiest.spec import EinsumInfo
 
 @dataclass(frozen=True, slots=True)
 class SpeedLimit:
-    """Of one Einsum: its operations, the compute that can be fastest, and how fast that is."""
+    """Speed of one Einsum: its operations, the compute that can be fastest, and how fast that is."""
 
     operations: int
     compute: str
@@ -97,9 +97,9 @@ class Rate:
     """What a mapping does in one Einsum: operations per byte of each memory's traffic, and per second."""
 
     intensities: Mapping[str, float | None]
-    """Of the outermost memory, and of all others whose bandwidth is limited; None where nothing is computed or moved."""
+    """Intensity at the outermost memory, and at others whose bandwidth is limited; None where nothing is computed or moved."""
     outer: float | None
-    """Of the outermost memories together."""
+    """Intensity at the outermost memories together."""
     speed: float | None
     """None where it computes nothing or takes no time."""
 

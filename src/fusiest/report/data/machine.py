@@ -29,7 +29,7 @@ class Machine:
 
     @cached_property
     def instances(self) -> dict[str, int]:
-        """Of each component, in the whole chip."""
+        """Instances of each component, in the whole chip."""
         counts: dict[str, int] = {}
         for bound in self.bound.values():
             for placed in instances(self.nodes, bound):

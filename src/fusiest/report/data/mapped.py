@@ -127,7 +127,7 @@ def _joules(component: BoundComponent, action: str, tensor: str) -> float:
 
 
 def _bits(component: BoundComponent, action: str, tensor: str) -> float:
-    """Of one action; 1 for what moves no tensor."""
+    """Bits of one action; 1 for what moves no tensor."""
     if component.kind == "compute" or not tensor:
         return 1.0
     return component.values_per_action(action, tensor) * component.bits_per_value[tensor]

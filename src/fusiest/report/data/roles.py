@@ -34,7 +34,7 @@ def tensor_roles(info: WorkloadInfo) -> dict[str, Role]:
 
 
 def _input_role(info: WorkloadInfo, tensor: str, common: frozenset[str]) -> Role:
-    """Of a tensor that no Einsum computes; `common` are ranks that all results have: those of the batch."""
+    """Role of a tensor that no Einsum computes. `common`: ranks that all results have, those of the batch."""
     einsums = [info.einsums[name] for name in info.users[tensor]]
     batched = bool(common & frozenset(einsums[0].accesses[tensor].ranks))
     persistent = any(tensor in e.persistent for e in einsums)

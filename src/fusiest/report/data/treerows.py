@@ -42,7 +42,7 @@ class _RowWalk:
     costs: dict[tuple[int, str], HolderCost]
     rows: list[dict[str, Any]] = field(default_factory=list)
     number: int = 0
-    """Of the next node, depth first, as the model counts them."""
+    """Number of the next node, depth first, as the model counts them."""
 
     def nodes(self, nodes: tuple[Node, ...], depth: int, above: tuple[Loop, ...]) -> None:
         users = einsums(nodes)

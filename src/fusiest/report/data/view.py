@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from fusiest.base.objective import products_of
 from fusiest.code import pseudocode
 from fusiest.looptree import LoopTree
 from fusiest.model import Anatomy, Evaluation, take_apart
@@ -54,7 +55,7 @@ def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation)
     return {
         "energy": evaluation.energy,
         "latency": evaluation.latency,
-        "edp": evaluation.edp,
+        **products_of(evaluation),
         "dynamic": evaluation.dynamic_energy,
         "leak": evaluation.leak_energy,
         "order": [str(e) for e in evaluation.einsums],

@@ -40,7 +40,7 @@ class Subject:
 
     @cached_property
     def background(self) -> Background:
-        """With what the unfused optimum does, if there is one."""
+        """Facts of the spec, with what the unfused optimum does, if there is one."""
         background = Background(self.result.spec)
         if not isinstance(self.unfused, Result):
             return background
@@ -65,6 +65,7 @@ def page_data(subject: Subject, version: str) -> dict[str, Any]:
         "version": version,
         "objective": list(result.objective),
         "aim": result.aim,
+        "objectives": {name: [o.powers, o.unit, o.title, o.short] for name, o in OBJECTIVES.items()},
         "searched": result.searched,
         "optimal": result.optimal,
         "gap": result.gap,

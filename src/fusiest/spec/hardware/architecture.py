@@ -344,7 +344,7 @@ def flatten(nodes: tuple[ArchitectureNode, ...]) -> Iterator[Container]:
 def rewritten(
     nodes: tuple[ArchitectureNode, ...], change: Callable[[Container], ArchitectureNode]
 ) -> tuple[ArchitectureNode, ...]:
-    """The same nodes, each changed, those in Forks and Parallels, too."""
+    """Change each of these nodes, those in Forks and Parallels, too."""
     return tuple(
         replace(node, nodes=rewritten(node.nodes, change)) if isinstance(node, (Fork, Parallel)) else change(node)
         for node in nodes

@@ -155,7 +155,7 @@ def instances(
     above: tuple[BoundDimension, ...] = (),
     gated: bool = False,
 ) -> Iterator[Instances]:
-    """Of each component, while this compute runs. `bound` is what `bind_all` gives."""
+    """Instances of each component, while this compute runs. `bound` is what `bind_all` gives."""
     for node in nodes:
         if isinstance(node, arch.Fork):
             runs_here = _contains(node.nodes, compute)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 50
 MOST_ESTIMATES = 1_000
-"""Of parts, and parts of parts, for one component."""
+"""Most estimates of parts, and parts of parts, for one component."""
 REQUIRED = "required"
 NODE_RANGE = (5e-9, 180e-9)
 

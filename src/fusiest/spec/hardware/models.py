@@ -35,7 +35,7 @@ class ComponentModels:
     every_einsum: Callable[[], Iterable[EinsumNames]] = tuple
     """The names of each Einsum."""
     _estimates: dict[str, Estimate] = field(default_factory=dict)
-    """Of components that are alike in all Einsums."""
+    """Estimates of components that are alike in all Einsums."""
     _fixed: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def estimate(self, node: arch.Component, names: Mapping[str, object]) -> Estimate:

@@ -50,7 +50,7 @@ def without_energy(spec: Spec) -> Spec:
 
 
 def with_nodes_of(spec: Spec, other: Spec) -> Spec:
-    """The same spec, in which nodes that are equal to those of another one are those."""
+    """Make a spec share with another one the nodes that are equal."""
     by_name = {str(node.name): node for node in arch.flatten(other.require_arch().nodes)}
 
     def shared(node: arch.Container) -> arch.Container:

@@ -38,7 +38,7 @@ class Affine:
         return tuple(self.coefficients)
 
     def moved(self, by: Mapping[str, int]) -> Affine:
-        """The same of variables that are larger by these amounts.
+        """The index of variables that are larger by these amounts.
 
         >>> str(Affine.parse("2*p + r - 1").moved({"p": 3, "r": 0}))
         '2*p + r + 5'

@@ -198,7 +198,7 @@ def read_object(node: YamlNode, kind: Any, what: str) -> Any:
 
 
 def _by_name(nodes: dict[str, YamlNode], fields: Mapping[str, Field]) -> dict[str, YamlNode]:
-    """The same, but with the proper names of fields for other ones that a file may use."""
+    """Nodes under the proper names of fields, for other ones that a file may use."""
     for name, field in fields.items():
         if field.alias in nodes:
             if name in nodes:

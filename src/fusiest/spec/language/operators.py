@@ -16,7 +16,7 @@ from fusiest.spec.language.namesets import Attributed, NameSet
 T = TypeVar("T")
 MAX_BITS = 4_096
 MAX_ITEMS = 10_000
-"""Of a list."""
+"""Most items of a list."""
 
 
 def binary(symbol: str, left: Any, right: Any) -> object:

@@ -26,7 +26,7 @@ class Limits:
     fraction: bool = False
     always_one: bool = False
     units: tuple[str, ...] = ()
-    """Of what its quantities may be, as `units` calls them; none if it is a mere number."""
+    """Units that its quantities may have, as `units` calls them; none if it is a mere number."""
 
     def complaint(self, name: str, value: int | float) -> str | None:
         """Why a field cannot have this value; None if it can."""

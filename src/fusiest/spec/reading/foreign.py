@@ -18,7 +18,7 @@ ZIGZAG_KEYS = frozenset(
         "memory_operand_links",
     ]
 )
-"""Of its accelerators, and of each entry of its workloads and mappings."""
+"""Keys of ZigZag's accelerators, and of each entry of its workloads and mappings."""
 TIMELOOP = "; did you mean 'arch' or 'workload'? Files of Timeloop are read by fusiest import --from timeloop"
 ZIGZAG = (
     "; this looks like a file of ZigZag, which is not read: 'Coming from other tools' in the documentation shows the same "

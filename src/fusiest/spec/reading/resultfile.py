@@ -39,13 +39,17 @@ def spec_texts(file: str, document: dict[str, Any]) -> dict[str, str]:
 
 
 def best_mapping(file: str, document: dict[str, Any], by: str | None = None) -> dict[str, Any]:
-    """The mapping that is best by `energy`, `latency` or `edp`; by default by what was minimized, or `edp` for a front."""
+    """The mapping that is best by an objective; by default by what was minimized, or `edp` for a front."""
     if document["format"] == EVALUATION:
         return document
     name = known_objective(by) if by is not None else aim_of(saved_objective(file, document))
     mappings = list_of(file, document, "mappings")
-    costs = (name, "energy", "latency")
-    best: dict[str, Any] = min(mappings, key=lambda m: tuple(number_of(file, m, cost) for cost in costs))
+
+    def costs(mapping: Any) -> tuple[float, float, float]:
+        energy, latency = (number_of(file, mapping, cost) for cost in ("energy", "latency"))
+        return OBJECTIVES[name].score_of(energy, latency), energy, latency
+
+    best: dict[str, Any] = min(mappings, key=costs)
     return best
 
 

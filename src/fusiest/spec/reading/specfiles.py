@@ -20,7 +20,7 @@ from fusiest.spec.reading.yamlfile import ScalarNode, YamlNode, load_nodes
 
 INCLUDE = "include"
 KINDS = ("arches", "workloads", "dataflows", "mappings")
-"""Of bundled specs."""
+"""Kinds of bundled specs."""
 MOST_FILES = 100
 Section = tuple[ScalarNode, YamlNode]
 

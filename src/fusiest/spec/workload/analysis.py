@@ -84,7 +84,7 @@ class EinsumInfo:
     names: EinsumNames
     """Everything that an expression may refer to in this Einsum: sets, tensors, renames, variables."""
     shared_out: FrozenDict[str, SharedOut] = field(default_factory=FrozenDict)
-    """Of its tensors, those that several Einsums make."""
+    """Tensors that several Einsums make, by name."""
     replicable: frozenset[str] = frozenset()
     """Inputs that no other Einsum uses: instances of a fanout may have one copy each. A copy Einsum has none."""
     formula: str | None = field(default=None, compare=False)
@@ -109,7 +109,7 @@ class WorkloadInfo:
 
     @functools.cached_property
     def needs(self) -> dict[str, frozenset[str]]:
-        """Of each Einsum, those whose results it reads."""
+        """The Einsums whose results each Einsum reads."""
         read = {
             name: [t for t, access in info.accesses.items() if not access.output] for name, info in self.einsums.items()
         }
@@ -117,7 +117,7 @@ class WorkloadInfo:
 
     @functools.cached_property
     def connected(self) -> dict[str, frozenset[str]]:
-        """Of each Einsum, all that it has tensors in common with, one through the other, and itself."""
+        """All Einsums that each Einsum has tensors in common with, one through the other, and itself."""
         sets = {name: {name} for name in self.einsums}
         for users in self.users.values():
             union = set[str]().union(*(sets[user] for user in users))

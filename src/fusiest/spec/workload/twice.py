@@ -13,7 +13,7 @@ from fusiest.spec.workload.einsums import Einsum, TensorAccess, Workload
 
 
 def read_once(workload: Workload) -> Workload:
-    """The same workload, in which no Einsum reads a tensor twice.
+    """Change a workload so that no Einsum reads a tensor twice.
 
     >>> from fusiest.spec.language.einsum_text import parse_einsum
     >>> def einsum(text):

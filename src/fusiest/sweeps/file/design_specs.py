@@ -37,7 +37,7 @@ _KEPT = 64
 """Machines and workloads that are kept in memory, each: designs that follow each other share them."""
 _KEPT_SPECS = 256
 _KEPT_BYTES = 2**28
-"""Of machines that are kept, packed, from planning a run until it begins."""
+"""Bytes of machines that are kept, packed, from planning a run until it begins."""
 _NUMBERS = (int, float)
 _MachineKey: TypeAlias = tuple[tuple[tuple[str, Any], ...], str, tuple[tuple[str, Any], ...]]
 """Defines, dataflow and fields that a machine is made with."""

@@ -12,7 +12,7 @@ from fusiest.sweeps.file.parameters import DesignGrid, Figure, ParameterValue, n
 from fusiest.sweeps.file.sweepfile import Sample, SweepFile
 
 MOST_DESIGNS = 10_000_000
-"""Of a grid that is gone through."""
+"""Most designs of a grid that is gone through."""
 BEFORE = ("area",)
 """Figures that are known before a search."""
 

@@ -22,7 +22,7 @@ ROUND = 10
 
 
 def run_guided(driver: Driver, hands: Hands, want: Wanted, watch: Callable[[], None]) -> Iterator[Answer]:
-    """As many rounds as the sample has designs for; a design that is chosen again costs nothing."""
+    """Run designs that are chosen round by round, as many as the sample has; one that is chosen again costs nothing."""
     guide = Guide(driver, want)
     for begin in range(0, driver.sweep.sample.count, ROUND):
         chosen = guide.chosen(min(ROUND, driver.sweep.sample.count - begin))
@@ -86,4 +86,4 @@ class Guide:
         figures = design_figures(design, self.driver.chips.area(design), costs, workloads)
         if not allowed(figures, self.want):
             return None
-        return [float(getattr(figures, name)) for name in self.want.pareto] or [score(figures, self.want)]
+        return [float(figures[name]) for name in self.want.pareto] or [score(figures, self.want)]

@@ -33,7 +33,7 @@ from fusiest.spec import (
 
 ParameterValue: TypeAlias = int | float | str | bool
 MOST_VALUES = 1_000_000
-"""Of one parameter."""
+"""Most values of one parameter."""
 SCALES = ("linear", "log2", "log10")
 _CLOSE = 1e-9
 _MANY = 1e6

@@ -42,10 +42,10 @@ from fusiest.sweeps.file.parameters import FreeParameter, TiedParameter, read_pa
 FIELDS = ("arch", "workloads", "parameters", "where", "objective", "best", "sample", "orders", "max_fused_loops",
           "max_fused_loops_per_variable", "exchange", "imperfect", "windows")  # fmt: skip
 FIGURES = (*OBJECTIVES, "area")
-"""Of a design; all but the area also of a workload on it."""
-COLUMNS = ("design", "area", "workload", "n_instances", "how", "status", "energy", "latency", "edp", "gap", "windows", "cpu_seconds",
+"""Figures of a design; all but the area also of a workload on it."""
+COLUMNS = ("design", "area", "workload", "n_instances", "how", "status", *OBJECTIVES, "gap", "windows", "cpu_seconds",
            "reason")  # fmt: skip
-"""Of a table of answers; parameters come after the first."""
+"""Columns of a table of answers; parameters come after the first."""
 SAMPLES = ("grid", "random", "optuna")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd)
 
@@ -113,7 +113,7 @@ def load_sweep(path: str) -> SweepFile:
 
 
 def make_sweep(fields: Mapping[str, object], name: str = "sweep") -> SweepFile:
-    """The same from Python: fields as the file has them. Files are named by the caller, wherever they are."""
+    """Make a sweep from Python: fields as the file has them. Files are named by the caller, wherever they are."""
     try:
         text = json.dumps({"sweep": fields})
     except (TypeError, ValueError) as error:

@@ -40,7 +40,7 @@ from fusiest.spec import architecture as arch
 ANSWER = 2
 """The version of the answer: to be raised when the same spec and options may give another result."""
 FEWEST_SIZES = 6
-"""Of one memory, still to come: with fewer, what is best for smaller sizes takes longer to keep than it saves."""
+"""Sizes of one memory that are still to come: with fewer, a front of smaller sizes takes longer to keep than it saves."""
 FEWEST_RATES = 3
 """Throughputs of one component: tables that serve all of them take up to twice as long to explore."""
 CHANGING = ("objective", "usage", "orders", "max_fused_loops", "max_fused_loops_per_variable", "imperfect", "exchange")
@@ -55,9 +55,9 @@ class RunForm:
     family: str
     figures: tuple[float, ...]
     rooms: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
-    """Of each figure that is a size, the memory; of others, nothing. Empty if that is not known any more."""
+    """The memory of each figure that is a size; empty for others. No entries if that is not known any more."""
     rates: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
-    """Of each figure that is a throughput, the component; of others, nothing. Empty if that is not known any more."""
+    """The component of each figure that is a throughput; empty for others. No entries if that is not known any more."""
 
     def nowhere_worse(self, other: RunForm) -> bool:
         """Whether this design is at least as good as the other in every figure, and alike in all else."""
@@ -89,7 +89,7 @@ class RunForm:
         return tuple(figure for figure, rate in zip(self.figures, self.rates, strict=True) if rate == component)
 
     def with_sizes(self, needed: Mapping[str, float]) -> RunForm:
-        """As it would be with memories of no more than these sizes; no run's form, but to compare with."""
+        """The form with memories of no more than these sizes, to compare with."""
         figures = zip(self.figures, self.rooms or [""] * len(self.figures), strict=True)
         return RunForm(
             "", self.family, tuple(min(figure, needed.get(room, figure)) for figure, room in figures), self.rooms

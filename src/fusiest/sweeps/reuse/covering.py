@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fusiest.sweeps.reuse.canonical import RunForm
-from fusiest.sweeps.reuse.design_bounds import LeastCosts
+from fusiest.sweeps.reuse.design_bounds import LeastCosts, both_hold
 
 CANDIDATES = 3
-"""Of runs whose proofs may cover another, so many are tried."""
+"""Most runs that are tried whose proofs may cover another."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Proofs:
         """What a run costs at least: no less than on designs that are nowhere worse."""
         for proven in self.forms.get(form.family, ()):
             if proven.nowhere_worse(form):
-                least = least.and_least(self.costs[proven.hash])
+                least = both_hold(least, self.costs[proven.hash])
         return least
 
     def cover(self, source: str, form: RunForm) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from fusiest.base.objective import aim_of
+from fusiest.base.frozen import FrozenDict
+from fusiest.base.objective import OBJECTIVES, aim_of
 from fusiest.spec import (
     Access,
     BoundComponent,
@@ -22,48 +24,48 @@ from fusiest.spec import (
 )
 from fusiest.spec import architecture as arch
 
+LeastCosts: TypeAlias = Mapping[str, float]
+"""Costs that no mapping goes below, by objective."""
+NO_BOUNDS: LeastCosts = FrozenDict(dict.fromkeys(OBJECTIVES, 0.0))
 
-@dataclass(frozen=True)
-class LeastCosts:
-    """Joules, seconds and joule-seconds that no mapping goes below."""
 
-    energy: float = 0.0
-    latency: float = 0.0
-    edp: float = 0.0
+def above(energy: float, latency: float) -> LeastCosts:
+    """Bounds that follow from a least energy and a least latency."""
+    return {name: objective.score_of(energy, latency) for name, objective in OBJECTIVES.items()}
 
-    def and_least(self, other: LeastCosts) -> LeastCosts:
-        """Both hold."""
-        return LeastCosts(max(self.energy, other.energy), max(self.latency, other.latency), max(self.edp, other.edp))
+
+def both_hold(a: LeastCosts, b: LeastCosts) -> LeastCosts:
+    """The tighter of two bounds, by objective."""
+    return {name: max(a[name], b[name]) for name in OBJECTIVES}
 
 
 def optimal_costs(energy: float, latency: float, objective: tuple[str, ...]) -> LeastCosts:
     """What all mappings cost at least, if this is the best by the objective; of a front, the best by EDP."""
     minimized = aim_of(objective)
-    values = {"energy": energy, "latency": latency, "edp": energy * latency}
-    return LeastCosts(**{minimized: values[minimized] * (1 - 1e-12)})
+    return {**NO_BOUNDS, minimized: OBJECTIVES[minimized].score_of(energy, latency) * (1 - 1e-12)}
 
 
 def least_costs(spec: Spec) -> LeastCosts:
-    """Of all mappings of a spec. What is computed and what is moved take time at once: the longer counts."""
+    """Lower bounds on all mappings of a spec. Computing and moving take time at once: the longer counts."""
     energy = compute = 0.0
     moved: dict[str, _LeastTraffic] = {}
     for info in spec.info.einsums.values():
         bound = bind_all(spec, info)
         least = _computing(spec, info, bound)
-        energy += least.energy
-        compute += least.latency
+        energy += least["energy"]
+        compute += least["latency"]
         _moving(spec, info, bound, moved)
     energy += sum(traffic.energy for traffic in moved.values())
     latency = max(compute, sum(traffic.seconds for traffic in moved.values()))
     # Rounding may go either way in sums of many terms.
     energy, latency = energy * (1 - 1e-12), latency * (1 - 1e-12)
-    return LeastCosts(energy, latency, energy * latency)
+    return above(energy, latency)
 
 
 def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]) -> LeastCosts:
     """Every point is one action of some compute that can run the Einsum, on at most all instances at once."""
     if info.is_copy_operation:
-        return LeastCosts()
+        return NO_BOUNDS
     points = math.prod(info.bounds.values())
     costs = []
     nodes = spec.require_arch().nodes
@@ -78,13 +80,13 @@ def _computing(spec: Spec, info: EinsumInfo, bound: Mapping[str, BoundComponent]
         seconds = steps / action.throughput if component.total_latency is None else 0.0
         costs.append((points * action.actions_scale * action.energy * info.n_instances, seconds * info.n_instances))
     if not costs:
-        return LeastCosts()
-    return LeastCosts(min(joules for joules, _ in costs), min(seconds for _, seconds in costs))
+        return NO_BOUNDS
+    return above(min(joules for joules, _ in costs), min(seconds for _, seconds in costs))
 
 
 @dataclass
 class _LeastTraffic:
-    """Of one tensor at the outermost memory: values that are moved at least, and what one costs at least."""
+    """Least traffic of one tensor at the outermost memory: values that are moved, and what one costs."""
 
     values: int = 0
     value_joules: float = math.inf

@@ -23,12 +23,11 @@ def least_figures(
     design: Design, area: Figure, least: Mapping[str, LeastCosts], workloads: Sequence[SweptWorkload]
 ) -> DesignFigures:
     """A design's figures from what each workload takes at least."""
-
-    def total(name: str, power: int) -> Figure:
-        parts = {w.label: getattr(least[w.label], name) * w.n_instances**power for w in workloads}
-        return Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
-
-    return DesignFigures(design, total("energy", 1), total("latency", 1), total("edp", 2), area)
+    figures = {}
+    for name, objective in OBJECTIVES.items():
+        parts = {w.label: least[w.label][name] * w.n_instances ** sum(objective.powers) for w in workloads}
+        figures[name] = Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
+    return DesignFigures(design, {**figures, "area": area})
 
 
 @dataclass
@@ -64,7 +63,7 @@ class Pruner:
     def least_score(self, least: DesignFigures) -> float:
         """What designs are ordered by."""
         names = [self.want.minimize] if self.want.minimize in OBJECTIVES else list(self.want.pareto) or ["edp"]
-        return float(getattr(least, str(names[0]))) if names[0] in FIGURES else 0.0
+        return float(least[str(names[0])]) if names[0] in FIGURES else 0.0
 
     def reason(self, least: DesignFigures, ties: bool = False) -> str | None:
         """Why a design that takes at least this cannot be what is asked for; None if it can.
@@ -78,14 +77,14 @@ class Pruner:
             elif text in self._upper() and not boolean(text, least.names(), "subject to"):
                 return f"not {text}: it takes {_left_side(text, least):.4g} at least"
         if self.want.minimize in OBJECTIVES:
-            value = float(getattr(least, str(self.want.minimize)))
+            value = float(least[str(self.want.minimize)])
             later = ties and value >= self.best * _SAME and self.leader < preference(least)
             if value * _SAME > self.best or later:
                 return f"{self.want.minimize} is {value:.4g} at least, and {self.best:.4g} is known"
         if self.want.pareto:
-            costs = [float(getattr(least, name)) for name in self.want.pareto]
+            costs = [float(least[name]) for name in self.want.pareto]
             for other in self.designs:
-                rival = [float(getattr(other, name)) for name in self.want.pareto]
+                rival = [float(other[name]) for name in self.want.pareto]
                 tie = ties and preference(other) < preference(least)
                 if all(a * _SAME <= b for a, b in zip(rival, costs, strict=True)) if tie else _dominates(rival, costs):
                     return f"{other.design} is better in {', '.join(self.want.pareto)}"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.file.parameters import Figure
 from fusiest.sweeps.file.sweepfile import SweptWorkload
-from fusiest.sweeps.reuse.design_bounds import LeastCosts
+from fusiest.sweeps.reuse.design_bounds import NO_BOUNDS, LeastCosts, above, both_hold
 from fusiest.sweeps.reuse.hopeless_designs import Pruner, least_figures
 from fusiest.sweeps.views.best_designs import DesignFigures
 
 
 class Prospects:
-    """Of every design that is not finished: what each workload takes at least, or takes."""
+    """Bounds on every design that is not finished: costs of each workload, or the least it can cost."""
 
     def __init__(self, pruner: Pruner, workloads: Sequence[SweptWorkload], area: Callable[[Design], Figure]) -> None:
         self.pruner, self.workloads, self.area = pruner, workloads, area
@@ -26,11 +26,11 @@ class Prospects:
         """A run of which only a bound is known."""
         bounds = self._enter(design)
         if workload.label not in self.answered.get(design.number, ()):
-            bounds[workload.label] = bounds[workload.label].and_least(least)
+            bounds[workload.label] = both_hold(bounds[workload.label], least)
 
     def learn(self, design: Design, workload: SweptWorkload, energy: float, latency: float) -> None:
         """A run that has an answer. A design with all answers is one that others are measured by."""
-        self._enter(design)[workload.label] = LeastCosts(energy, latency, energy * latency)
+        self._enter(design)[workload.label] = above(energy, latency)
         labels = self.answered.setdefault(design.number, set())
         labels.add(workload.label)
         if len(labels) == len(self.workloads):
@@ -48,7 +48,7 @@ class Prospects:
         if design.number not in self.designs:
             self.designs[design.number] = design
             self.areas[design.number] = self.area(design)
-            self.least[design.number] = {w.label: LeastCosts() for w in self.workloads}
+            self.least[design.number] = {w.label: NO_BOUNDS for w in self.workloads}
         return self.least[design.number]
 
     def _figures(self, number: int) -> DesignFigures:

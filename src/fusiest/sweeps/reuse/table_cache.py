@@ -34,10 +34,10 @@ from fusiest.sweeps.reuse.canonical import RunForm, run_form
 
 Entry = TypeVar("Entry")
 MOST_SETS = 6
-"""Of tables, one per workload and design but for sizes, or but for sizes and throughputs."""
+"""Most sets of tables, one per workload and design but for sizes, or but for sizes and throughputs."""
 MOST_BYTES = 2**29
 MOST_MAPPINGS = 8
-"""Of one family."""
+"""Most mappings that are kept of one family."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class KeptTables:
     spec: Spec
     tables: dict[str, Table]
     needs: dict[str, list[Floats]]
-    """Of each Einsum's groups: rows × memories."""
+    """Bits that the rows of each Einsum's groups need: rows × memories."""
 
     def fitting(self, name: str, sizes: Floats) -> Table:
         """The rows of an Einsum whose own space is there."""
@@ -80,7 +80,7 @@ class Shelf:
     fronts: OrderedDict[str, tuple[Spec, SizeFront]] = field(default_factory=OrderedDict)
     """What is best for smaller sizes of one memory, and the design that has the largest."""
     too_wide: set[str | None] = field(default_factory=set)
-    """Of what designs have in common that `fronts` goes by: where it took too long to look for the best of smaller sizes."""
+    """Keys of `fronts` for which the best of smaller sizes took too long to find."""
     not_open: set[str] = field(default_factory=set)
     """Specs whose tables cannot leave throughputs open, or are too large then."""
     passed: bool = False
@@ -153,9 +153,9 @@ class Shelf:
         self.passed = result is None
         return result
 
-    def front(self, spec: Spec, options: Options, memory: str) -> SizeFront | None:
-        """Where a search may leave what is best for smaller sizes of a memory; None if there is none, or it is of no use."""
-        return SizeFront(memory) if memory and self._key(spec, options) not in {None, *self.too_wide} else None
+    def worth_watching(self, spec: Spec, options: Options, memory: str) -> str:
+        """The memory, if it is of use to know the best mappings for smaller sizes of it; else none."""
+        return memory if memory and self._key(spec, options) not in {None, *self.too_wide} else ""
 
     def keep_front(self, spec: Spec, options: Options, front: SizeFront | None) -> None:
         """What a search has found for smaller sizes."""
@@ -203,7 +203,7 @@ class Shelf:
 
 
 def _put(latest: OrderedDict[str, Entry], key: str, entry: Entry) -> None:
-    """As the latest; the oldest go where there are too many."""
+    """Put an entry in as the latest; the oldest go where there are too many."""
     latest[key] = entry
     latest.move_to_end(key)
     while len(latest) > MOST_SETS:

@@ -13,7 +13,7 @@ import functools
 from fusiest.mapper import Options, can_be_bounded, has_halos, usual_windows, worth_windows
 from fusiest.spec import Spec
 from fusiest.sweeps.reuse.canonical import Forms
-from fusiest.sweeps.reuse.design_bounds import LeastCosts, least_costs
+from fusiest.sweeps.reuse.design_bounds import NO_BOUNDS, LeastCosts, least_costs
 
 
 def run_options(spec: Spec, options: Options, usual: bool) -> Options:
@@ -31,7 +31,7 @@ def windows_of(spec: Spec, options: Options) -> str:
 def least_of_run(spec: Spec, options: Options) -> LeastCosts:
     """What a run takes at least. Windows leave out rows that nobody reads: then nothing is known before a search."""
     is_open = _reads_through_halos(spec) and worth_windows(spec, options) and not can_be_bounded(spec)
-    return LeastCosts() if is_open else least_costs(spec)
+    return NO_BOUNDS if is_open else least_costs(spec)
 
 
 @functools.lru_cache(64)

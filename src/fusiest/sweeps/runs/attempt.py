@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from fusiest.base.errors import FusiestError, InternalError, OutOfMemory, SpecError
-from fusiest.base.objective import aim_of
+from fusiest.base.objective import aim_of, cost_of
 from fusiest.mapper import Options, Result
 from fusiest.spec import Spec, bind_everything, combined, with_nodes_of
 from fusiest.sweeps.reuse.canonical import RunForm
@@ -170,12 +170,14 @@ def _search(task: SearchTask) -> Outcome:
     windows = can_have_windows(task.spec, task.options)  # of what others have found, tables alone change no answer then
     result = shelf.result(task.spec, task.options) if not windows else None
     if result is None:
-        front = shelf.front(task.spec, task.options, task.watch) if not windows else None
+        watch = shelf.worth_watching(task.spec, task.options, task.watch) if not windows else ""
         try:
             known = shelf.tables(task.spec, task.options) or shelf.open_tables(task.spec, task.options, task.rates)
             start = () if shelf.passed or windows else shelf.start(task.family)
             turns = shelf.turn_tables(task.spec, task.options, task.rates) if windows else None
-            result, tables, _ = search_with(task.spec, task.options, prior=Prior(known, start, True, front, turns))
+            result, tables, _, front = search_with(
+                task.spec, task.options, prior=Prior(known, start, True, watch, turns)
+            )
         except (MemoryError, OutOfMemory):
             if not shared:
                 raise
@@ -223,5 +225,5 @@ def _cover(task: CoverTask) -> Outcome:
     except (SpecError, NoMapping):
         return Outcome("open")
     aim = aim_of(task.options.objective)
-    best = min(mappings, key=lambda m: (getattr(m, aim), m.energy, m.latency))
+    best = min(mappings, key=lambda m: (cost_of(m, aim), m.energy, m.latency))
     return Outcome("covered", "", best.energy, best.latency, 0.0)

@@ -82,7 +82,7 @@ class ClusterHands:
             raise FusiestError(f"--cluster {shown(self.where)}: cannot connect: {shown(str(error))}") from None
 
     def _check_versions(self) -> None:
-        """Of all workers that are there. Those that come later look at it themselves before their first run."""
+        """Check the versions of all workers that are there. Later ones check their own before their first run."""
         versions = self._on_workers(metadata.version, "fusiest")
         version_here = metadata.version("fusiest")
         for worker, version in versions.items():

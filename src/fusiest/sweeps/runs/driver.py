@@ -126,7 +126,7 @@ class Driver:
         return None
 
     def left_by_bounds(self) -> int:
-        """Of the runs that are planned, those of designs that can still be what the file asks for."""
+        """Number of planned runs of designs that bounds have not ruled out."""
         assert self.prospects is not None
         reasons = ([self.prospects.reason(number) for number, _ in askers] for askers in self.plan.askers.values())
         return sum(None in of_run for of_run in reasons)

@@ -63,12 +63,12 @@ class RunRow:
     gap: float | None = None
     """How much better a mapping may be; 0 if it is proven optimal."""
     time_limit: float | None = None
-    """Of a run that one ended."""
+    """The time limit that ended a run."""
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     peak_bytes: int = 0
     source: str = ""
-    """Of a covered run: the hash of the run that was searched."""
+    """The hash of the run that was searched, if this one is covered by it."""
     object: str = ""
     """The name of the result's file: the SHA-256 of what is in it."""
     figures: bytes = b""

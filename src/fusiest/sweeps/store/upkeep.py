@@ -8,7 +8,7 @@ import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusiest.base.errors import shown
 from fusiest.base.files import make_folder, write_atomically
@@ -74,12 +74,18 @@ def _is_old(path: Path) -> bool:
         return False
 
 
-def merge_stores(target: Store, other: Store, refused: list[str] | None = None) -> int:
-    """Take over what another store has and this one has not; how many runs that is.
+class Merged(NamedTuple):
+    """Runs of another store that were taken over, and those that were not."""
 
-    `refused`: gets a line for each run that its result does not confirm, and that is left out.
-    """
-    count = 0
+    taken: int
+    """How many were taken over."""
+    refused: list[str]
+    """A line for each run that was left out: its row is unsound, or its result does not confirm it."""
+
+
+def merge_stores(target: Store, other: Store) -> Merged:
+    """Take over what another store has and this one has not."""
+    count, refused = 0, [f"run {shown(row.hash)[:12]}: its row is none that fusiest wrote" for row in other.unsound()]
     # Runs that cover others come before those that they cover.
     for row in sorted(other.rows(), key=lambda row: bool(row.source)):
         present = target.get(row.hash)
@@ -88,8 +94,7 @@ def merge_stores(target: Store, other: Store, refused: list[str] | None = None) 
             continue
         wrong = row_complaint(other, row) or (row_complaint(target, row) if row.source else "")
         if wrong:
-            if refused is not None:
-                refused.append(f"run {row.hash[:12]}: {wrong}")
+            refused.append(f"run {row.hash[:12]}: {wrong}")
             continue
         data = other.read(row.object) if row.object else None
         target.put(replace(row, object=""), data)
@@ -98,7 +103,7 @@ def merge_stores(target: Store, other: Store, refused: list[str] | None = None) 
         requests = other.database.execute("SELECT request, hash FROM requests").fetchall()
     new = [(request, run) for request, run in requests if target.requested(request) is None]
     target.answer((request, run) for request, run in new if target.get(run) is not None)
-    return count
+    return Merged(count, refused)
 
 
 def export_store(store: Store, folder: str | Path) -> int:

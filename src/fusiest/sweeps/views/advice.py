@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusiest.base.errors import SpecError
+from fusiest.base.objective import OBJECTIVES
 from fusiest.mapper import Result, result_json
 from fusiest.model import fused_sets
 from fusiest.spec import ComponentCosts, Spec, bind_all, bind_everything
@@ -45,10 +46,10 @@ class Advice:
     energy: float | None = None
     latency: float | None = None
 
-    @property
-    def edp(self) -> float | None:
-        """Energy-delay product, over that of the design as it is."""
-        return self.energy * self.latency if self.energy is not None and self.latency is not None else None
+    def cost(self, aim: str) -> float | None:
+        """The cost by an objective, over that of the design as it is."""
+        known = self.energy is not None and self.latency is not None
+        return OBJECTIVES[aim].score_of(self.energy or 0.0, self.latency or 0.0) if known else None
 
 
 def changes(spec: Spec) -> Iterator[Change]:
@@ -125,9 +126,10 @@ def advice_on(change: Change, outcome: Outcome, result: Result, how: str) -> Adv
     base = result.best(result.aim)
     if outcome.energy is None or outcome.latency is None:
         return Advice(change.what, change.factor, f"{outcome.status}: {outcome.reason}")
-    cost = {"energy": outcome.energy, "latency": outcome.latency, "edp": outcome.energy * outcome.latency}[result.aim]
-    gap, base_cost = outcome.gap or 0.0, getattr(base, result.aim)
-    overlap = cost * (1 - gap) <= base_cost and base_cost * (1 - result.gap) <= cost
+    aim = OBJECTIVES[result.aim]
+    changed, as_is = aim.score_of(outcome.energy, outcome.latency), aim.score_of(base.energy, base.latency)
+    gap = outcome.gap or 0.0
+    overlap = changed * (1 - gap) <= as_is and as_is * (1 - result.gap) <= changed
     if overlap and max(gap, result.gap) > 0:
         return Advice(
             change.what, change.factor, f"not compared: gaps overlap ({result.gap:.1%} as it is, {gap:.1%} changed)"
@@ -139,9 +141,7 @@ def advice_on(change: Change, outcome: Outcome, result: Result, how: str) -> Adv
 
 def ranked(advice: Sequence[Advice], aim: str) -> list[Advice]:
     """What helps most first; what does not fit any more last."""
-    return sorted(
-        advice, key=lambda entry: (getattr(entry, aim) is None, getattr(entry, aim) or 0.0, entry.what, entry.factor)
-    )
+    return sorted(advice, key=lambda entry: (entry.cost(aim) is None, entry.cost(aim) or 0.0, entry.what, entry.factor))
 
 
 # --- what binds -----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Binding:
 
 
 def binding(result: Result) -> Binding:
-    """Of the best mapping."""
+    """Limits that bind the best mapping."""
     evaluation = result.best(result.aim).evaluation
     sizes: dict[str, float] = {}
     for info in result.spec.info.einsums.values():
@@ -214,10 +214,10 @@ class WholeAdvice:
     """Empty if the unfused optimum is not known."""
 
     def section(self) -> dict[str, Any]:
-        """As a report shows it."""
+        """Section of a report."""
         return {
             "aim": self.aim,
-            "changes": [[c.what, c.factor, getattr(c, self.aim), c.energy, c.latency, c.how] for c in self.changes],
+            "changes": [[c.what, c.factor, c.cost(self.aim), c.energy, c.latency, c.how] for c in self.changes],
             "full": {n: s for n, s in self.binds.full.items() if s >= FULL},
             "limiting": self.binds.limiting,
             "idle": {n: s for n, s in self.binds.busy.items() if s < IDLE},

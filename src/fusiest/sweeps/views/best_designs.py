@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
-from fusiest.base.objective import CLOSE
+from fusiest.base.objective import CLOSE, OBJECTIVES
 from fusiest.spec import CONSTANTS, boolean, names_in, number, parse_expression
 from fusiest.sweeps.file.designs import Design
 from fusiest.sweeps.file.parameters import Figure, in_order, named
@@ -28,34 +28,32 @@ class DesignFigures:
     """A design with all of its figures."""
 
     design: Design
-    energy: Figure
-    latency: Figure
-    edp: Figure
-    area: Figure
+    figures: Mapping[str, Figure]
+    """Costs by objective, and the area."""
+
+    def __getitem__(self, name: str) -> Figure:
+        return self.figures[name]
 
     def names(self) -> dict[str, object]:
         """What expressions may name."""
-        return {**named(self.design.values), **{name: getattr(self, name) for name in FIGURES}}
+        return {**named(self.design.values), **self.figures}
 
 
 def design_figures(
     design: Design, area: Figure, costs: Mapping[str, tuple[float, float]], workloads: Sequence[SweptWorkload]
 ) -> DesignFigures:
     """`costs`: energy and latency of each workload, by its label."""
-    energies = {w.label: costs[w.label][0] * w.n_instances for w in workloads}
-    latencies = {w.label: costs[w.label][1] * w.n_instances for w in workloads}
-    products = {label: energies[label] * latencies[label] for label in energies}
-
-    def total(parts: Mapping[str, float]) -> Figure:
-        return Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
-
-    return DesignFigures(design, total(energies), total(latencies), total(products), area)
+    figures = {}
+    for name, objective in OBJECTIVES.items():
+        parts = {w.label: objective.score_of(*(c * w.n_instances for c in costs[w.label])) for w in workloads}
+        figures[name] = Figure(sum(w.weight * parts[w.label] for w in workloads), parts)
+    return DesignFigures(design, {**figures, "area": area})
 
 
-def edp_name(workloads: Sequence[SweptWorkload]) -> str:
-    """The heading of energy-delay products: of several workloads, or of one that is weighted, no product of what stands beside it."""
-    plain = len(workloads) == 1 and workloads[0].weight == 1
-    return "EDP" if plain else "EDP (weighted sum)"
+def headings(workloads: Sequence[SweptWorkload]) -> dict[str, str]:
+    """The heading of each cost. A product of several workloads, or of a weighted one, is none of what stands beside it."""
+    note = "" if len(workloads) == 1 and workloads[0].weight == 1 else " (weighted sum)"
+    return {name: o.short + (note if o.is_product else "") for name, o in OBJECTIVES.items()}
 
 
 def check_wanted(want: Wanted, parameters: Iterable[str], labels: Sequence[str]) -> None:
@@ -100,14 +98,14 @@ def allowed(figures: DesignFigures, want: Wanted) -> bool:
 def score(figures: DesignFigures, want: Wanted) -> float:
     """What is to be least; of a front, the first figure."""
     if want.minimize is None:
-        return float(getattr(figures, want.pareto[0]))
+        return float(figures[want.pareto[0]])
     return float(number(want.minimize, figures.names(), "minimize"))
 
 
 def preference(figures: DesignFigures) -> tuple[object, ...]:
     """An order of designs that are equally good: the smaller area first, then the smaller value of each parameter in turn."""
     return (
-        float(figures.area),
+        float(figures["area"]),
         tuple(in_order(value) for value in figures.design.values.values()),
         figures.design.number,
     )
@@ -126,7 +124,7 @@ def best_designs(designs: Iterable[DesignFigures], want: Wanted) -> list[DesignF
 def front_of(designs: Sequence[DesignFigures], names: Sequence[str]) -> list[DesignFigures]:
     """Designs that no other dominates in these figures; of equal ones, the one that comes first in `preference`."""
     check_figures(names)
-    costs = {figures.design.number: tuple(_rounded(getattr(figures, name)) for name in names) for figures in designs}
+    costs = {figures.design.number: tuple(_rounded(figures[name]) for name in names) for figures in designs}
     front: list[DesignFigures] = []
     # In this order nothing that comes later dominates what came before.
     for figures in sorted(designs, key=lambda figures: (costs[figures.design.number], preference(figures))):

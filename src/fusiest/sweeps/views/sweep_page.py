@@ -8,14 +8,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from fusiest.base.objective import OBJECTIVES, UNITS
+from fusiest.base.objective import OBJECTIVES
 from fusiest.report import Bars, Chart, Cloud, Points, Series, asset, page
 from fusiest.show import si
 from fusiest.sweeps.file.parameters import TiedParameter, in_order, number_of_value, unit_of, value_text
-from fusiest.sweeps.file.sweepfile import Wanted
+from fusiest.sweeps.file.sweepfile import FIGURES, Wanted
 from fusiest.sweeps.session import Sweep
 from fusiest.sweeps.views.answers import Answer, unproven_words
-from fusiest.sweeps.views.best_designs import DesignFigures, allowed, edp_name, front_of, preference, score
+from fusiest.sweeps.views.best_designs import DesignFigures, allowed, front_of, headings, preference, score
 
 MOST_ROWS, MOST_LINES, MOST_POINTS = 500, 300, 5_000
 
@@ -35,7 +35,7 @@ def in_view(sweep: Sweep) -> list[DesignFigures]:
     want, designs = sweep.wanted, sweep.designs()
     ranked = _ranked(designs, want)
     fronts = [*front_of(ranked, ("energy", "latency")), *front_of(ranked, ("edp", "area"))]
-    best_of_each = [min(ranked, key=lambda d: d.edp.parts[w.label]) for w in sweep.file.workloads if ranked]
+    best_of_each = [min(ranked, key=lambda d: d["edp"].parts[w.label]) for w in sweep.file.workloads if ranked]
     return list(
         {figures.design.number: figures for figures in (*sweep.best(), *best_of_each, *fronts, *ranked)}.values()
     )
@@ -55,7 +55,7 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
     by = want.minimize or want.pareto[0]
     charts: dict[str, Chart] = {
         "front": _front(ranked),
-        **({"area": _by_area(ranked, want, by)} if len({float(d.area) for d in ranked}) > 1 else {}),
+        **({"area": _by_area(ranked, want, by)} if len({float(d["area"]) for d in ranked}) > 1 else {}),
         "sensitivity": _sensitivity(ranked, drawn, want, by),
         **{f"curve-{i}": chart for i, name in enumerate(drawn) if (chart := _curve(ranked, name, want, by))},
     }
@@ -64,7 +64,7 @@ def sweep_data(sweep: Sweep, title: str) -> dict[str, Any]:
         "note": f"{want.words}; {sweep.counts}",
         "version": __version__,
         "parameters": names,
-        "edp_name": edp_name(sweep.file.workloads),
+        "costs": [[name, head, OBJECTIVES[name].unit] for name, head in headings(sweep.file.workloads).items()],
         "facts": [
             ["Designs", f"{len(ranked):,} with a mapping of every workload"],
             ["Asked for", want.words],
@@ -98,7 +98,7 @@ def _ranked(designs: Sequence[DesignFigures], want: Wanted) -> list[DesignFigure
 def _row(figures: DesignFigures, names: Sequence[str]) -> dict[str, Any]:
     return {
         "number": figures.design.number, "values": [value_text(name, figures.design.values[name]) for name in names],
-        "energy": float(figures.energy), "latency": float(figures.latency), "edp": float(figures.edp), "area": float(figures.area),
+        **{name: float(figures[name]) for name in FIGURES},
     }  # fmt: skip
 
 
@@ -107,8 +107,8 @@ def _workloads(sweep: Sweep, ranked: Sequence[DesignFigures], names: Sequence[st
     rows = []
     for workload in sweep.file.workloads if ranked else ():
         label = workload.label
-        best = min(ranked, key=lambda d: d.edp.parts[label])
-        costs = {"energy": best.energy.parts[label], "latency": best.latency.parts[label]}
+        best = min(ranked, key=lambda d: d["edp"].parts[label])
+        costs = {name: best[name].parts[label] for name in ("energy", "latency")}
         times = f", all {workload.n_instances:,} runs" if workload.n_instances > 1 else ""
         rows.append({**_row(best, names), **costs, "label": label + times})
     return rows
@@ -132,7 +132,7 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
     """All designs, and those that no other beats in both."""
     best = front_of(list(ranked), ("energy", "latency"))
     dominated = [figures for figures in ranked[:MOST_POINTS] if figures not in best]
-    costs: tuple[DesignFigure, DesignFigure] = (lambda d: float(d.latency)), (lambda d: float(d.energy))
+    costs: tuple[DesignFigure, DesignFigure] = (lambda d: float(d["latency"])), (lambda d: float(d["energy"]))
     clouds = [
         _cloud("other designs", "other", dominated, *costs, marker="small"),
         _cloud("front", "found", best, *costs, steps=True),
@@ -143,18 +143,16 @@ def _front(ranked: Sequence[DesignFigures]) -> Points:
 def _by_area(ranked: Sequence[DesignFigures], want: Wanted, by: str) -> Points:
     """The best that a chip of so much area can be."""
     best: list[DesignFigures] = []
-    for figures in sorted(ranked, key=lambda d: (float(d.area), score(d, want))):
+    for figures in sorted(ranked, key=lambda d: (float(d["area"]), score(d, want))):
         if not best or score(figures, want) < score(best[-1], want):
             best.append(figures)
     shown = list(ranked[:MOST_POINTS])
-    axes: tuple[DesignFigure, DesignFigure] = (lambda d: 1e6 * float(d.area)), (lambda d: score(d, want))
+    axes: tuple[DesignFigure, DesignFigure] = (lambda d: 1e6 * float(d["area"])), (lambda d: score(d, want))
     clouds = [
         _cloud("designs", "other", shown, *axes, marker="small"),
         _cloud("best for its area", "found", best, *axes, steps=True),
     ]
-    return Points(
-        title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=UNITS.get(by, ""), clouds=clouds
-    )
+    return Points(title=f"{by} by area", x_axis="area in mm²", x_unit="", y_axis=by, y_unit=_unit(by), clouds=clouds)
 
 
 def _sensitivity(ranked: Sequence[DesignFigures], names: Sequence[str], want: Wanted, by: str) -> Bars:
@@ -199,7 +197,7 @@ def _curve(ranked: Sequence[DesignFigures], name: str, want: Wanted, by: str) ->
         x_axis=name,
         x_unit=unit,
         y_axis=by,
-        y_unit=UNITS.get(by, ""),
+        y_unit=_unit(by),
         clouds=clouds,
         log_x=spread,
     )
@@ -215,6 +213,10 @@ def _free(ranked: Sequence[DesignFigures], name: str) -> set[str]:
     return names
 
 
+def _unit(name: str) -> str:
+    return OBJECTIVES[name].unit if name in OBJECTIVES else ""
+
+
 def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
     values = {d.design.values[name] for d in ranked}
     return sorted(values, key=in_order)
@@ -223,8 +225,8 @@ def _values(ranked: Sequence[DesignFigures], name: str) -> list[Any]:
 def _parallel(designs: Sequence[DesignFigures], names: Sequence[str]) -> dict[str, Any]:
     """Axes with what is at their ends, and each design as shares of them."""
     columns: list[tuple[str, list[Any], str]] = [(name, [d.design.values[name] for d in designs], "") for name in names]
-    columns += [(name, [float(getattr(d, name)) for d in designs], UNITS[name]) for name in OBJECTIVES]
-    columns.append(("area, mm²", [1e6 * float(d.area) for d in designs], ""))
+    columns += [(name, [float(d[name]) for d in designs], _unit(name)) for name in OBJECTIVES]
+    columns.append(("area, mm²", [1e6 * float(d["area"]) for d in designs], ""))
     axes, shares = [], []
     for name, values, unit in columns:
         order = {v: i for i, v in enumerate(sorted(set(values), key=in_order))}

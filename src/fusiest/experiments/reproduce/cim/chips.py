@@ -41,7 +41,7 @@ class Chip:
 
     parts: dict[str, ChipPart] = field(default_factory=dict)
     bits: tuple[int, int, int] = (8, 8, 8)
-    """Of input, weight and output, where conditions do not say."""
+    """Widths of input, weight and output, where conditions do not say."""
     workload: str = MATRIX
     area_per: int = 1
     """How many of what is published the file has."""

@@ -176,7 +176,7 @@ def _traffic(evaluation: Evaluation, memory: str) -> float:
 
 
 def _falling(points: Iterable[tuple[float, ...]]) -> list[list[float]]:
-    """Of points by room, those with less traffic than all before."""
+    """Points with less traffic than all with less room."""
     curve: list[list[float]] = []
     for point in points:
         if not curve or point[1] < curve[-1][1]:

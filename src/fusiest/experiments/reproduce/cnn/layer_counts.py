@@ -30,9 +30,9 @@ class StackCount:
     storage_bytes: float
     """The most that feature maps need on chip at any time."""
     window_bytes: float
-    """Of these, windows of rows with all columns, in the middle of the image."""
+    """Bytes of windows of rows with all columns, in the middle of the image."""
     overlap_bytes: float
-    """Of these, only what one tile leaves to the next, by rows and by columns."""
+    """Bytes that one tile leaves to the next, by rows and by columns."""
     operations: float
     """Points that are computed, again included."""
 
@@ -113,7 +113,7 @@ def _read(spec: Spec, plan: StackPlan) -> dict[str, str]:
 def _window_and_overlap(
     spec: Spec, plan: StackPlan, tensor: str, reader: str, axes: Sequence[str]
 ) -> tuple[float, float]:
-    """Of a feature map whose tiles overlap: a window of rows with all columns, and what tiles leave to their neighbours: rows of the
+    """Bytes of a feature map whose tiles overlap: a window of rows with all columns, and what tiles leave to neighbours: rows of the
     whole image to those below, columns of a tile to the one beside it. Without padding.
     """
     info = spec.info.einsums[reader]

@@ -79,7 +79,7 @@ def _panel(axes: Axes, rows: list[OutputRow], metric: str, label: str) -> None:
 
 
 def _ratio(mappings: MappingsByDataflow, tokens: int, dataflow: str, metric: str) -> float | None:
-    """Of a dataflow to the optimum."""
+    """Ratio of a dataflow to the optimum."""
     ours, theirs = (_per_token(mappings[tokens, name], metric, tokens) for name in (OURS, dataflow))
     return None if ours is None or theirs is None else theirs / ours
 
