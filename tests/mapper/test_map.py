@@ -292,3 +292,25 @@ workload: {rank_sizes: {M: 100}, bits_per_value: 8, einsums: ["B[m] = A[m]"]}
 def test_a_fanout_can_be_filled_by_decimals(imperfect: bool) -> None:
     """100 instances at 0.07 each are 7: all operations at once."""
     assert fusiest.map(load_text(ARRAY), "latency", imperfect=imperfect, jobs=1).best("latency").latency == 1
+
+
+SLOW_IS_CHEAP = """
+arch:
+  nodes:
+  - !Memory {name: DRAM, size: inf, component_class: Dummy, tensors: {keep: ~Intermediates, may_keep: All},
+             actions: [{name: read, energy: 20, throughput: 2}, {name: write, energy: 20, throughput: inf}]}
+  - !Memory {name: Buf, size: 24, component_class: Dummy, tensors: {keep: ~DRAM},
+             actions: [{name: read, energy: 1, throughput: 1}, {name: write, energy: 1, throughput: inf}]}
+  - !Compute {name: MAC, component_class: Dummy, actions: [{name: compute, energy: 1, throughput: inf}]}
+workload:
+  rank_sizes: {M: 1, N: 1}
+  bits_per_value: {All: 8}
+  einsums: [{einsum: "T0[m, n] = W0[m, n]", is_copy_operation: true}, "T1[m, n] = T0[m, n]", "T2[m, n] = T1[m, n]"]
+"""
+
+
+def test_cheap_pmappings_that_are_too_slow_are_no_way_to_the_fastest_mapping() -> None:
+    """Of two mappings of an Einsum, the slow one costs less: lines move on past it."""
+    spec = load_text(SLOW_IS_CHEAP)
+    fastest, front = fusiest.map(spec, "latency", jobs=1).mappings[0], fusiest.map(spec, jobs=1).mappings
+    assert (fastest.energy, fastest.latency) == (front[-1].energy, front[-1].latency)
