@@ -66,11 +66,19 @@ def unbounded_costs(case: MapperCase) -> dict[object, list[tuple[float, float]]]
 @cases(30, proving=1000)
 @given(case=mapper_cases(sizes=ODD_SIZES))
 def test_the_same_is_found(case: MapperCase) -> None:
+    """The whole front; and for each objective the best by it, and by what decides between equal ones."""
     whole = unbounded_costs(case)
     found = costs(case.spec, case.einsum, bounded=True)
     assert whole.keys() == found.keys()
     for form, rows in whole.items():
         assert np.array(found[form]) == pytest.approx(np.array(rows), rel=1e-9)
+    for objective in (ENERGY, LATENCY, EDP):
+        with patch.object(inputs, "_UNTRADED", 0):
+            bounded = explore(case.spec, case.einsum, replace(ASKED, objective=objective)).groups
+        assert whole.keys() == bounded.keys()
+        for form, rows in whole.items():
+            best = _best(objective, *np.array(rows).T)
+            assert _best(objective, bounded[form].energy, bounded[form].latency) == pytest.approx(best, rel=1e-8)
 
 
 def test_what_takes_longer_must_need_less() -> None:
@@ -78,22 +86,6 @@ def test_what_takes_longer_must_need_less() -> None:
     assert goal.keeps(np.array([2.0, 2.0]), np.array([1.5, 2.5])).tolist() == [True, False]
     goal.learn(np.array([2.0]), np.array([1.5]))
     assert goal.keeps(np.array([2.0, 1.9]), np.array([1.5, 1.5])).tolist() == [False, True]
-
-
-@pytest.mark.parametrize("objective", [ENERGY, LATENCY, EDP], ids=lambda objective: objective.names[0])
-@floors(20)
-@cases(20, proving=400)
-@given(case=mapper_cases(sizes=ODD_SIZES))
-def test_what_decides_bounds_the_search(case: MapperCase, objective: Objective) -> None:
-    """The best by an objective, and by what decides between equal ones, is that of all."""
-    whole = unbounded_costs(case)
-    with patch.object(inputs, "_UNTRADED", 0):
-        found = explore(case.spec, case.einsum, replace(ASKED, objective=objective))
-    assert whole.keys() == found.groups.keys()
-    for form, rows in whole.items():
-        energy, latency = np.array(rows).T
-        best = _best(objective, energy, latency)
-        assert _best(objective, found.groups[form].energy, found.groups[form].latency) == pytest.approx(best, rel=1e-8)
 
 
 def _best(objective: Objective, energy: Floats, latency: Floats) -> tuple[float, float]:

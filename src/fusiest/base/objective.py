@@ -194,8 +194,8 @@ def objective_of(names: str | Sequence[str]) -> Objective:
     """
     requested = names.split(",") if isinstance(names, str) else list(names)
     for name in requested:
-        if name not in OBJECTIVES:
-            raise SpecError(f"objective '{name}' is not known{did_you_mean(name, OBJECTIVES)}")
+        if str(name) not in OBJECTIVES:
+            raise SpecError(f"objective '{name}' is not known{did_you_mean(str(name), OBJECTIVES)}")
     for objective in (*OBJECTIVES.values(), FRONT):
         if sorted(requested) == sorted(objective.names):
             return objective

@@ -241,7 +241,7 @@ class Result:
 
     def best(self, objective: str = "edp") -> Mapping:
         """The mapping that is best by an objective, such as `energy`, `latency` or `edp`; ties go to the smaller other cost."""
-        if objective not in OBJECTIVES:
+        if str(objective) not in OBJECTIVES:
             raise FusiestError(f"objective '{objective}' is none of {', '.join(OBJECTIVES)}")
         return min(self.mappings, key=lambda m: (cost_of(m, objective), m.energy, m.latency))
 

@@ -8,7 +8,7 @@ space.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from fusiest.pmapping.chains.skeleton import Skeleton
 from fusiest.pmapping.chains.terms import HolderBits, Terms
 from fusiest.pmapping.chains.tied_variables import Usages
 from fusiest.pmapping.chains.tile_chains import COUNTED, FIRST, PAST
+from fusiest.pmapping.nest.constraints import of_copies
 from fusiest.pmapping.nest.rules import HeldTensor, Nest
 from fusiest.pmapping.pareto import Floats
 from fusiest.pmapping.placements.placement import Placement
@@ -31,27 +32,14 @@ from fusiest.spec import BoundDimension, Path
 
 
 def copy_placements(path: Path, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """All ways to back the two tensors, each once.
-
-    Of the constraints only `no_fused_loops` is left: no tensor is tiled, fetched or sent again, and nodes stand in
-    hierarchy order.
-    """
+    """All ways to back the two tensors, each once, with the constraints that copies obey."""
     ways: dict[Placement, None] = {}
     for placement in placements:
         held = [frozenset[str]() for _ in path.components]
         for tensor in path.einsum.accesses:
             held[placement.holders(tensor, path)[0]] |= {tensor}
         sets = (
-            replace(
-                memory_sets,
-                tile_shape=(),
-                no_refetch_from_above=frozenset(),
-                no_resend_to_below=frozenset(),
-                force_memory_hierarchy_order=True,
-                tensor_order_options=(),
-            )
-            if memory_sets is not None and tensors
-            else None
+            of_copies(memory_sets) if memory_sets is not None and tensors else None
             for memory_sets, tensors in zip(placement.sets, held, strict=True)
         )
         ways[Placement(tuple(held), tuple(sets))] = None

@@ -14,6 +14,7 @@ from fusiest.pmapping.chains.tied_variables import can_spread
 from fusiest.pmapping.explore import PathSearch
 from fusiest.pmapping.lattice.applies import constrained_variables
 from fusiest.pmapping.lattice.tile_problem import make_problem
+from fusiest.pmapping.nest.constraints import is_about, named
 from fusiest.pmapping.nest.memory_sizes import sized_paths
 from fusiest.pmapping.nest.spatial import can_spread as can_spread_evenly
 from fusiest.pmapping.placements.placement import graph_of
@@ -76,7 +77,7 @@ class _Diagnosis:
         tiles, fanouts = ", ".join(self._constrained()), ", ".join(self._demanding())
         demands = [f"{fanouts} (min_usage, loop_bounds)"] if fanouts else []
         if tiles or not fanouts:
-            demands.append(f"{tiles or 'the memories'} (tile_shape, no_refetch_from_above, no_resend_to_below)")
+            demands.append(f"{tiles or 'the memories'} ({', '.join(named('tiles', 'loops'))})")
         return f"the constraints of {' and of '.join(demands)} cannot all be met"
 
     def _can_spread(self) -> bool:
@@ -143,8 +144,6 @@ class _Diagnosis:
         """Memories that constrain tiles or loops."""
         graph = graph_of(self.spec, self.path)
         constrained = {
-            i
-            for i, sets in (graph.all_sets() if graph is not None else ())
-            if sets.tile_shape or sets.no_refetch_from_above or sets.no_resend_to_below
+            i for i, sets in (graph.all_sets() if graph is not None else ()) if is_about(sets, "tiles", "loops")
         }
         return [self.path.components[i].name for i in sorted(constrained)]

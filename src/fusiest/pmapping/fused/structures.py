@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from fusiest.pmapping.nest.constraints import of_loops, pins_nodes
 from fusiest.pmapping.nest.rules import HeldTensor, Nest, Stretch, sinkings
 from fusiest.pmapping.table import FusedLoop
 
@@ -49,13 +50,10 @@ class Situation:
     def key(self) -> object:
         """All that structures, and `tile_shape`, depend on."""
         nest, stretch = self.nest, self.stretch
-        top = frozenset(h for h in stretch.on_top if nest.keeps(h, stretch) or stretch.sets[h.memory].tile_shape)
+        top = frozenset(h for h in stretch.on_top if nest.keeps(h, stretch) or pins_nodes(stretch.sets[h.memory]))
         held = tuple((h, stretch.is_backing(h)) for h in self.remaining)
         sets = (stretch.sets[m] for m in sorted({h.memory for h in self.remaining}))
-        constraints = tuple(
-            (s.tile_shape, s.no_fused_loops, s.no_refetch_from_above, s.no_resend_to_below) for s in sets
-        )
-        return held, constraints, self.orders, top, self.kept_inside
+        return held, tuple(map(of_loops, sets)), self.orders, top, self.kept_inside
 
     @cached_property
     def kept_inside(self) -> frozenset[int]:

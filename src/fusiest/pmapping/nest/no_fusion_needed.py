@@ -13,6 +13,7 @@ import functools
 import math
 
 from fusiest.model import footprint
+from fusiest.pmapping.nest.constraints import may_bar_top
 from fusiest.pmapping.nest.memory_sizes import all_paths
 from fusiest.pmapping.placements.placement import fact_of_placements, first_alike, graph_of
 from fusiest.spec import Path, PlacementSets, Spec, paths_of
@@ -72,7 +73,7 @@ def _can_be_on_top(path: Path, memory: int, sets: PlacementSets | None) -> bool:
         return True
     if memory != memories[1] or any(c.dimensions for c in path.components[: memory + 1]):
         return False
-    return sets is not None and not sets.tile_shape and not sets.tensor_order_options
+    return sets is not None and not may_bar_top(sets)
 
 
 def alive_bits(spec: Spec, memory: str) -> float:

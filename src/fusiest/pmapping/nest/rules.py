@@ -21,6 +21,7 @@ import numpy as np
 
 from fusiest.looptree import Storage, Toll
 from fusiest.pmapping.lattice.tile_problem import Problem
+from fusiest.pmapping.nest.constraints import pins_nodes
 from fusiest.pmapping.nest.spatial import satisfies
 from fusiest.spec import BoundComparison, Path, PlacementSets
 
@@ -280,11 +281,11 @@ class Nest:
 
     def sinks(self, holder: HeldTensor, stretch: Stretch) -> bool:
         """Whether rule 1 may move this node below loops that index its tensor fully."""
-        return self.rules.sink and not stretch.is_backing(holder) and not stretch.sets[holder.memory].tile_shape
+        return self.rules.sink and not stretch.is_backing(holder) and not pins_nodes(stretch.sets[holder.memory])
 
     def hoists(self, holder: HeldTensor, stretch: Stretch) -> bool:
         """Whether rule 2 may move loops from right above this node to below it."""
-        return self.rules.hoist and not stretch.sets[holder.memory].tile_shape and not self.keeps(holder, stretch)
+        return self.rules.hoist and not pins_nodes(stretch.sets[holder.memory]) and not self.keeps(holder, stretch)
 
     def is_useful(self, variable: str, above: int | None, below: int | None, sinks: bool) -> bool:
         """Whether the rules leave a loop over a variable between a node of tensor `above` and one of tensor `below`.

@@ -60,7 +60,7 @@ def saved_objective(file: str, document: dict[str, Any]) -> tuple[str, ...]:
 
 def known_objective(name: object, file: str = "") -> str:
     """An objective; whatever else is said there is not repeated as it is, since it may be anything."""
-    if name not in OBJECTIVES:
+    if not isinstance(name, str) or name not in OBJECTIVES:
         raise FusiestError(f"{file}{': ' if file else ''}{shown(repr(name))} is none of {', '.join(OBJECTIVES)}")
     return str(name)
 
