@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from fusiest.base.errors import SpecError, did_you_mean, shown
 from fusiest.spec import Call, Read, Term, parse_formula, replaced
@@ -17,9 +13,9 @@ FOLDED = ("add", "multiply", "max", "min")
 
 
 class Primitive(NamedTuple):
-    """A function in NumPy, and as text in C and in TVM's script, with places for its arguments."""
+    """A function: its name in NumPy, and as text in C and in TVM's script, with places for its arguments."""
 
-    numpy: Callable[..., Any]
+    numpy: str
     c: str
     tvm: str
 
@@ -28,40 +24,29 @@ class Primitive(NamedTuple):
         return next(i for i in range(3, -1, -1) if f"{{{i - 1}}}" in self.c or i == 0)
 
 
-def _truth(comparison: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda a, b: comparison(a, b).astype(float)
-
-
-_ERF = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf(x: Any) -> Any:
-    return np.asarray(_ERF(x), float)
-
-
-def _same_name(name: str, numpy: Callable[..., Any]) -> Primitive:
+def _same_name(name: str, numpy: str) -> Primitive:
     return Primitive(numpy, f"{name}({{0}})", f"T.{name}({{0}})")
 
 
 PRIMITIVES = {
-    "add": Primitive(np.add, "{0} + {1}", "{0} + {1}"),
-    "multiply": Primitive(np.multiply, "{0} * {1}", "{0} * {1}"),
-    "max": Primitive(np.maximum, "most({0}, {1})", "T.max({0}, {1})"),
-    "min": Primitive(np.minimum, "least({0}, {1})", "T.min({0}, {1})"),
-    "negate": Primitive(np.negative, "-{0}", "-{0}"),
-    "reciprocal": Primitive(np.reciprocal, "1 / {0}", "1 / {0}"),
-    "power": Primitive(np.power, "pow({0}, {1})", "T.pow({0}, {1})"),
+    "add": Primitive("add", "{0} + {1}", "{0} + {1}"),
+    "multiply": Primitive("multiply", "{0} * {1}", "{0} * {1}"),
+    "max": Primitive("maximum", "most({0}, {1})", "T.max({0}, {1})"),
+    "min": Primitive("minimum", "least({0}, {1})", "T.min({0}, {1})"),
+    "negate": Primitive("negative", "-{0}", "-{0}"),
+    "reciprocal": Primitive("reciprocal", "1 / {0}", "1 / {0}"),
+    "power": Primitive("power", "pow({0}, {1})", "T.pow({0}, {1})"),
     "where": Primitive(
-        lambda c, a, b: np.where(c != 0, a, b), "({0} != 0 ? {1} : {2})", "T.Select({0} != 0, {1}, {2})"
+        "where", "({0} != 0 ? {1} : {2})", "T.Select({0} != 0, {1}, {2})"
     ),
-    "less": Primitive(_truth(np.less), "({0} < {1})", 'T.Cast("float64", {0} < {1})'),
-    "equal": Primitive(_truth(np.equal), "({0} == {1})", 'T.Cast("float64", {0} == {1})'),
-    "abs": Primitive(np.abs, "fabs({0})", "T.fabs({0})"),
-    "round": Primitive(np.rint, "rint({0})", "T.nearbyint({0})"),
-    "erf": Primitive(_erf, "erf({0})", "T.erf({0})"),
-    "remainder": Primitive(np.fmod, "fmod({0}, {1})", 'T.call_pure_extern("float64", "fmod", {0}, {1})'),
+    "less": Primitive("less", "({0} < {1})", 'T.Cast("float64", {0} < {1})'),
+    "equal": Primitive("equal", "({0} == {1})", 'T.Cast("float64", {0} == {1})'),
+    "abs": Primitive("abs", "fabs({0})", "T.fabs({0})"),
+    "round": Primitive("rint", "rint({0})", "T.nearbyint({0})"),
+    "erf": Primitive("erf", "erf({0})", "T.erf({0})"),
+    "remainder": Primitive("fmod", "fmod({0}, {1})", 'T.call_pure_extern("float64", "fmod", {0}, {1})'),
     **{
-        name: _same_name(name, getattr(np, numpy))
+        name: _same_name(name, numpy)
         for name, numpy in {
             "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "floor": "floor", "ceil": "ceil", "sin": "sin",
             "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh",

@@ -190,13 +190,13 @@ class _EinsumRun:
             if term.function in ROWS:
                 return self._row(term, [self._value(argument, values) for argument in term.arguments])
             if term.function not in FOLDED:
-                return PRIMITIVES[term.function].numpy(*(self._value(part, values) for part in term.arguments))
+                return _function(term.function)(*(self._value(part, values) for part in term.arguments))
             result = self._value(term.arguments[0], values)
             for part in term.arguments[1:]:
                 if term.function == "multiply" and isinstance(part, Call) and part.function == "reciprocal":
                     result = result / self._value(part.arguments[0], values)
                 else:
-                    result = PRIMITIVES[term.function].numpy(result, self._value(part, values))
+                    result = _function(term.function)(result, self._value(part, values))
             return result
 
     def _has_rows(self, term: Term) -> bool:
@@ -252,3 +252,17 @@ def _part(view: NumpyArray, cut: tuple[slice, ...]) -> NumpyArray:
     index: Any = (*slices, ...)
     part: NumpyArray = view[index]
     return part
+
+
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """A primitive function of arrays of floats."""
+    numpy = PRIMITIVES[name].numpy
+    if numpy == "erf":
+        return lambda x: np.asarray(_ERF(x), float)
+    if numpy == "where":
+        return lambda condition, a, b: np.where(condition != 0, a, b)
+    function: Callable[..., Any] = getattr(np, numpy)
+    return (lambda a, b: function(a, b).astype(float)) if name in ("less", "equal") else function

@@ -34,6 +34,12 @@ class DesignFigures:
     def __getitem__(self, name: str) -> Figure:
         return self.figures[name]
 
+    def __getattr__(self, name: str) -> Figure:
+        """A figure by its name: `design.edp`, `design.area`."""
+        if name == "figures" or name not in self.figures:
+            raise AttributeError(name)
+        return self.figures[name]
+
     def names(self) -> dict[str, object]:
         """What expressions may name."""
         return {**named(self.design.values), **self.figures}
