@@ -169,6 +169,16 @@ def explore_in_time(
     return Exploration(tables, certain, stopped, fused, candidates, whole)
 
 
+def easy_tables(explorer: Explorer, begin: float, known: Mapping[str, Table]) -> dict[str, Table] | None:
+    """The whole tables of all Einsums, if none takes long."""
+    clock = Clock.started(begin, explorer.options.time_limit, len(explorer.representative))
+    try:
+        with interrupt.limited(clock.at(_LOOKING), explorer.options.most_memory, rss_bytes):
+            return explorer.easy(question_of(explorer.options), known)
+    except (OutOfTime, MemoryError):
+        return None
+
+
 def explore_least_first(
     explorer: Explorer,
     clock: Clock,

@@ -22,6 +22,7 @@ from fusiest.mapper.anytime import (
     Clock,
     Exploration,
     begun,
+    easy_tables,
     explore_in_time,
     explore_least_first,
     look_in_time,
@@ -241,8 +242,11 @@ def _run(
         check_usage(spec, options.usage)
     prior = prior or Prior()
     explorer, clock = make_explorer(spec, options, executor, say), _Began(time.perf_counter(), cpu_seconds())
-    latency_alone = options.minimized.names == ("latency",) and not prior.watch
-    if not latency_alone or not applies(explorer, prior.shared) or not explorer.missing(prior.tables):
+    hard = applies(explorer, prior.shared or bool(prior.watch)) and explorer.missing(prior.tables)
+    easy = easy_tables(explorer, clock.wall, prior.tables) if hard else None
+    if easy is not None:
+        prior = prior._replace(tables=easy)
+    if not hard or easy is not None or options.minimized.names != ("latency",):
         return _run_once(explorer, clock, prior)[0]
     first, leasts = _run_once(make_explorer(without_energy(spec), options, executor, say), clock, Prior())
     fast = next(known_mappings(spec, options, [m.looptree for m in first.result.mappings]), None)
