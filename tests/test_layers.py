@@ -48,9 +48,14 @@ class Import(NamedTuple):
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def all_imports(path: Path) -> tuple[Import, ...]:
     """Imports from fusiest, wherever they stand."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     when = {id(node): "early" for node in tree.body}
     for node in tree.body:
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -78,7 +83,7 @@ def imports(path: Path, when: str = "early") -> Iterator[str]:
 
 def type_names(path: Path) -> Iterator[str]:
     """Classes, also inside others and inside functions, and aliases of types that a module defines; `_Name` is `Name`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             yield node.name.removeprefix("_")
@@ -242,7 +247,7 @@ OPTIONS = re.compile(r"fusiest\.(cli\.commands\.\w+\.\w+_command|mapper\.mapper\
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))
+    return (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef))
 
 
 def parameters(function: ast.FunctionDef) -> int:

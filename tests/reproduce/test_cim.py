@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import fusiest
 from fusiest.experiments.reproduce.cim.chips import CHIPS, EXCEPTIONS
-from fusiest.experiments.reproduce.cim.cim import cim_output, compare
+from fusiest.experiments.reproduce.cim.cim import Compared, cim_output, compare
 from fusiest.experiments.reproduce.cim.published import ChipCondition, Published, bundled_values, values_of_file
 from fusiest.mapper.mapper import run as search
 from fusiest.mapper.options import Options
@@ -18,12 +19,21 @@ from fusiest.spec import find_file, load_texts
 from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
+TOGETHER = pytest.mark.xdist_group("published chips")
+"""Tests of one comparison, which one process makes once."""
 SHARED = ROOT.parent / "shared" / "components" / "published"
 
 
+@functools.cache
+def compared() -> list[Compared]:
+    """Every published value beside the model's."""
+    return compare(bundled_values())
+
+
+@TOGETHER
 def test_every_published_value_is_within_a_tenth() -> None:
     """But for the exceptions, of which there are at most three, each with its reason; and so are those that set no constant."""
-    found = compare(bundled_values())
+    found = compared()
     far = [one for one in found if abs(one.error) > 0.1]
     assert len(found) == 265
     assert {one.published.chip for one in found} == set(CHIPS)
@@ -210,9 +220,10 @@ def test_costs_of_all_chips() -> None:
         assert fusiest.load(f"cim/{chip}").area
 
 
+@TOGETHER
 def test_the_recorded_table_is_what_the_command_finds() -> None:
     """Chip by chip: values, those that set constants, those within 10%, and errors; the page sums it up."""
-    found, rows = compare(bundled_values()), []
+    found, rows = compared(), []
     for chip in sorted(CHIPS):
         own = [one for one in found if one.published.chip == chip]
         errors = [abs(one.error) for one in own]
