@@ -6,8 +6,8 @@ is left alone.
 Each case is run twice in fresh processes that share a cache of compiled code: once to warm it, once to be measured.
 A cold case starts with an empty cache and is run once. Nothing is written outside the results and the README.
 
-`python -m bench sweep` is of sweeps, `python -m bench limits` of time limits, `python -m bench cnns` of random CNNs:
-see bench/sweep.py, bench/limits.py, bench/cnns.py.
+`python -m bench sweep` is of sweeps, `python -m bench limits` of time limits, `python -m bench cnns` of random CNNs,
+`python -m bench chips` of random chips: see bench/sweep.py, bench/limits.py, bench/cnns.py, bench/chips.py.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ def main() -> None:
         from bench import limits
 
         limits.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["chips"]:
+        from bench import chips
+
+        chips.main(sys.argv[2:])
         return
     if sys.argv[1:2] == ["cnns"]:
         from bench import cnns
