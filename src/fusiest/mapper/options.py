@@ -13,6 +13,8 @@ from fusiest.base.errors import SpecError, did_you_mean, shown
 from fusiest.base.objective import OBJECTIVES, Objective, objective_of
 from fusiest.mapper.resources import machine_cores, machine_memory
 
+_AT_A_LOOK = 0.9
+"""Share of the memory limit with which a search ends."""
 _SHARE_OF_MEMORY = 0.75
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -103,8 +105,8 @@ class Options:
 
     @property
     def most_memory(self) -> float:
-        """Bytes that all processes together may have in use."""
-        return self.memory_limit if self.memory_limit is not None else _SHARE_OF_MEMORY * machine_memory()
+        """Bytes that all processes together may have in use when one looks: by the next look it can be more."""
+        return _AT_A_LOOK * self.memory_limit if self.memory_limit is not None else _SHARE_OF_MEMORY * machine_memory()
 
     @property
     def minimized(self) -> Objective:
