@@ -91,7 +91,7 @@ def test_nothing_is_wider_than_the_screen(opened: OpenPage, width: int) -> None:
 
 def test_click_on_a_point_shows_its_mapping_everywhere(opened: OpenPage) -> None:
     tab, mappings = opened(), tradeoff().result.mappings
-    shown = ("#figures", "#tree", "#pseudocode", "#sets", "#costs-lead", "[data-chart=energy-einsum] .plot")
+    shown = ("#figures", "#tree", "#code", "#sets", "#costs-lead", "[data-chart=energy-einsum] .plot")
     before = {selector: tab.text(selector) for selector in shown}
     best = int(tab.run("document.documentElement.dataset.shown"))
     other = 0 if best else len(mappings) - 1
@@ -294,7 +294,10 @@ def test_everything_is_reached_by_keyboard(opened: OpenPage) -> None:
         "yaml",
         "row",
         "copy",
-        "pseudocode",
+        "as-pseudocode",
+        "as-c",
+        "save-code",
+        "code",
         "even",
         "timed",
     }
@@ -332,9 +335,11 @@ def test_copy_and_downloads(opened: OpenPage) -> None:
     tab.run("document.body.append(Object.assign(document.createElement('textarea'), {id: 'paste'}))")
     tab.page.focus("#paste")
     tab.page.keyboard.press("Control+V")
-    assert (
-        tab.page.input_value("#paste").strip() == tab.run("document.getElementById('pseudocode').textContent").strip()
-    )
+    pseudocode = tab.text("#code")
+    assert tab.page.input_value("#paste").strip() == tab.run("document.getElementById('code').textContent").strip()
+    tab.page.click("#as-c")
+    assert tab.text("#code") != pseudocode
+    assert tab.saved("#save-code").decode() == best.code()
     mapping = load_texts({"mapping": tab.saved("#yaml").decode()}, {}).mapping
     assert fusiest.evaluate(subject.result.spec, mapping).energy == best.energy
 

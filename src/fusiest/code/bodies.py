@@ -64,7 +64,10 @@ def formula_of(info: EinsumInfo) -> Term:
     """What an Einsum says that it computes, whether that has a meaning or not."""
     inputs = tuple(Read(tensor) for tensor, access in info.accesses.items() if not access.output)
     if info.formula is not None:
-        return parse_formula(info.formula)
+        formula = parse_formula(info.formula)
+        if unknown := _names(formula) - info.accesses.keys():
+            raise SpecError(f"Einsum {info.name}: its formula reads {min(unknown)}, which is none of its tensors")
+        return formula
     if info.is_copy_operation or (len(inputs) == 1 and info.operation in _PRODUCTS):
         return inputs[0]
     if info.operation in _PRODUCTS:

@@ -134,7 +134,7 @@ def _backing(
     read = any(tensor in nest.tensors and nest.einsum.output != tensor for nest in common.nests)
     if not makers or not read:
         return Array(
-            tensor,
+            names.free(tensor),
             tensor,
             memory,
             shape.size,

@@ -25,6 +25,7 @@ from fusiest.code.lowering.statements import (
     Statement,
     Turn,
 )
+from fusiest.code.printing.reserved import placed
 from fusiest.code.printing.texts import ProgramText, TextLine, joined
 from fusiest.code.shapes import TensorShape
 from fusiest.spec import REDUCED, EinsumInfo, access_text, formula_text
@@ -62,7 +63,7 @@ class Pseudocode(ProgramText):
         match statement:
             case Loop(index, count, words, place):
                 keyword = "parallel-for" if place else "for"
-                where = f" on {'.'.join(place)}" if place else ""
+                where = f" on {placed(place)}" if place else ""
                 comment = f"  # {words}" if words else ""
                 self.add(f"{keyword} {index} in 0..{self.index(count)}{where}:{comment}")
                 self.depth += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import keyword
+import re
+from collections.abc import Sequence
 
 _C = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return
@@ -21,6 +23,16 @@ value most least min max x memset memcpy main mapping count trace total unit pea
 sqrt tanh floor ceil sin cos tan asin acos atan sinh cosh asinh acosh atanh fabs rint erf fmod pow T tvm
 """
 RESERVED = frozenset([*_C.split(), *_CPP.split(), *_OURS.split(), *keyword.kwlist, *keyword.softkwlist])
+_OTHERS = re.compile(r"[^\w.-]", re.ASCII)
+
+
+def placed(place: Sequence[str]) -> str:
+    """Component and dimension for a comment; a dimension may have any name, which must not end the comment.
+
+    >>> placed(("PE", "X")), placed(("PE", "X\\n; f(); \\\\"))
+    ('PE.X', 'PE.X___f_____')
+    """
+    return _OTHERS.sub("_", ".".join(place))
 
 
 def safe(name: str) -> str:

@@ -11,7 +11,7 @@ from fusiest.code.lowering.indices import Index, named, plus
 from fusiest.code.lowering.statements import Array, End, Loop, Program, Side, Statement, Tile
 from fusiest.code.printing.lanes import independent_lanes
 from fusiest.code.printing.nest_text import NestText, check_sizes
-from fusiest.code.printing.reserved import safe
+from fusiest.code.printing.reserved import placed, safe
 from fusiest.code.printing.texts import joined
 from fusiest.spec import Affine
 
@@ -159,7 +159,7 @@ class TensorIR(NestText):
         comment = f"  # {loop.words}" if loop.words else ""
         kind, more = "serial", ""
         if loop.place:
-            more = f', annotations={{"spatial": "{".".join(map(safe, loop.place))}"}}'
+            more = f', annotations={{"spatial": "{placed(loop.place)}"}}'
             if self.at in self.lanes and self.side_by_side is None:
                 kind, self.side_by_side = "parallel", len(self.begun)
         self.add(f"for {loop.index} in T.{kind}({self.index(loop.count)}{more}):{comment}")

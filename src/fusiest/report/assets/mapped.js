@@ -13,8 +13,8 @@ function drawOrigin() {
   byId("downloads").replaceChildren(...Object.entries(DATA.mapped.specs).map(([name, text]) => save(name, text)));
 }
 
-function saveText(name, text) {
-  download(name, URL.createObjectURL(new Blob([text], { type: "text/yaml" })));
+function saveText(name, text, type = "text/yaml") {
+  download(name, URL.createObjectURL(new Blob([text], { type })));
 }
 
 /** A figure, or the least and the most where it differs from Einsum to Einsum; null stands for unlimited. */

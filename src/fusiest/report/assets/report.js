@@ -1,6 +1,6 @@
 // The page: figures, charts and tree of the chosen mapping; choosing another one changes all of them.
 
-const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: undefined };
+const state = { shown: DATA.best, view: null, timed: false, tree: null, pinned: undefined, language: "pseudocode" };
 const unpacked = new Map();
 
 async function unpack(number) {
@@ -174,8 +174,18 @@ function drawTensors() {
   host.replaceChildren(el("details", {}, el("summary", { class: "muted" }, `${DATA.tensors.length} tensors`), ...groups));
 }
 
-async function copyPseudocode() {
-  const text = state.view.pseudocode;
+function drawCode() {
+  byId("code").textContent = state.view[state.language];
+}
+
+function setLanguage(language) {
+  state.language = language;
+  for (const name of ["pseudocode", "c"]) byId("as-" + name).setAttribute("aria-pressed", String(name === language));
+  drawCode();
+}
+
+async function copyCode() {
+  const text = state.view[state.language];
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -260,7 +270,7 @@ function drawMemoryCards() {
 async function drawView() {
   drawFound();
   state.tree = drawTree(byId("tree"), state.view.tree, mark);
-  byId("pseudocode").textContent = state.view.pseudocode;
+  drawCode();
   drawSets();
   drawCostsLead();
   drawLayers();
@@ -289,7 +299,10 @@ function start() {
   drawSearchLead();
   byId("expand").onclick = () => state.tree.all(true);
   byId("collapse").onclick = () => state.tree.all(false);
-  byId("copy").onclick = copyPseudocode;
+  byId("as-pseudocode").onclick = () => setLanguage("pseudocode");
+  byId("as-c").onclick = () => setLanguage("c");
+  byId("copy").onclick = copyCode;
+  byId("save-code").onclick = () => saveText(state.language === "c" ? "mapping.c" : "mapping.txt", state.view[state.language], "text/plain");
   byId("yaml").onclick = () => saveText("mapping.yaml", state.view.yaml);
   byId("even").onclick = () => setTimed(false);
   byId("timed").onclick = () => setTimed(true);

@@ -6,8 +6,9 @@ import dataclasses
 import math
 from typing import Any
 
+from fusiest.base.errors import SpecError
 from fusiest.base.objective import products_of
-from fusiest.code import pseudocode
+from fusiest.code import code_text, pseudocode
 from fusiest.looptree import LoopTree
 from fusiest.model import Anatomy, Evaluation, take_apart
 from fusiest.report.charts.chart import Chart, is_empty
@@ -70,8 +71,17 @@ def mapping_view(background: Background, tree: LoopTree, evaluation: Evaluation)
         ],
         "tree": tree_rows(background, tree, parts, evaluation),
         "pseudocode": pseudocode(background.spec, tree),
+        "c": _in_c(background, tree),
         "yaml": dump_mapping(tree),
         "sets": fused_sets.set_table(background, tree, parts, evaluation),
         "layers": layer_view(background, evaluation, parts, tree),
         "charts": {name: dataclasses.asdict(chart) for name, chart in charts.items()},
     }
+
+
+def _in_c(background: Background, tree: LoopTree) -> str:
+    """The mapping as a function in C, or why there is none."""
+    try:
+        return code_text(background.spec, tree)
+    except SpecError as error:
+        return f"There is no C of this mapping: {error.message}."

@@ -10,6 +10,7 @@ from fusiest.code.lowering.statements import Array, Loop, Program, Side, Tally
 from fusiest.code.printing.c.counting import Counters
 from fusiest.code.printing.c.tracing import Trace
 from fusiest.code.printing.nest_text import NestText, check_sizes
+from fusiest.code.printing.reserved import placed
 from fusiest.code.printing.texts import joined
 from fusiest.spec import Affine
 
@@ -81,7 +82,7 @@ class CText(NestText):
         self.open(f"for (int {side.name} = {self.index(side.low)}; {side.name} < {self.index(side.end)}; {more})")
 
     def loop(self, loop: Loop) -> None:
-        words = [f"side by side on {'.'.join(loop.place)}"] if loop.place else []
+        words = [f"side by side on {placed(loop.place)}"] if loop.place else []
         words += [loop.words] if loop.words else []
         comment = f" // {'; '.join(words)}" if words else ""
         self.add(f"for (int {loop.index} = 0; {loop.index} < {self.index(loop.count)}; {loop.index}++) {{{comment}")
