@@ -43,8 +43,6 @@ class NestText(ProgramText):
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lines: list[TextLine] = []
-        self.used: set[str] = set()
-        """Arrays that something is read from."""
         self.depth = 1
 
     def add(self, text: str, defines: str = "") -> None:
@@ -141,7 +139,6 @@ class NestText(ProgramText):
         depth = self.box(move.box)
         near, far = self.element(move.inner, at), self.element(move.outer, at)
         down = move.kind == "fetch"
-        self.used.add((outer if down else inner).name)
         self.touch(move.tallies, (("read", far, outer), ("write", near, inner)), down)
         self.touch(move.tallies, (("write", far, outer), ("read", near, inner)), not down)
         if down:
@@ -207,7 +204,6 @@ class NestText(ProgramText):
             self.assign(target, self.term(body.after, {**reads, REDUCED.tensor: target}))
 
     def read(self, element: Element) -> str:
-        self.used.add(element.tile.array.name)
         return self.element(element.tile, element.coordinates)
 
     def finish(self, finish: Finish) -> None:

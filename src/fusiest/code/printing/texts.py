@@ -24,6 +24,11 @@ class TextLine:
     defines: str = ""
 
 
+def words_in(text: str) -> list[str]:
+    """All that may be a name."""
+    return _WORD.findall(text)
+
+
 def joined(lines: Sequence[TextLine], pad: str = PAD) -> list[str]:
     """The lines as text, without definitions that nobody needs."""
     kept: list[str] = []
@@ -32,7 +37,7 @@ def joined(lines: Sequence[TextLine], pad: str = PAD) -> list[str]:
         if line.defines and line.defines not in used:
             continue
         used.discard(line.defines)
-        used.update(_WORD.findall(line.text.partition("=")[2] if line.defines else line.text))
+        used.update(words_in(line.text.partition("=")[2] if line.defines else line.text))
         kept.append(f"{pad * line.depth}{line.text}" if line.text else "")
     return kept[::-1]
 

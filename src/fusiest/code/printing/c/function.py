@@ -11,7 +11,7 @@ from fusiest.code.printing.c.counting import Counters
 from fusiest.code.printing.c.tracing import Trace
 from fusiest.code.printing.nest_text import NestText, check_sizes
 from fusiest.code.printing.reserved import placed
-from fusiest.code.printing.texts import joined
+from fusiest.code.printing.texts import joined, words_in
 from fusiest.spec import Affine
 
 _HELPERS = {
@@ -34,7 +34,8 @@ class CText(NestText):
     def function(self, name: str) -> str:
         """The function, with its arrays."""
         body = self.body()
-        unused = [f"  (void){array.name};" for array in self.program.arrays if array.name not in self.used]
+        read = {word for line in body for word in words_in(line.partition(" = ")[2] or line)}
+        unused = [f"  (void){array.name};" for array in self.program.arrays if array.name not in read]
         arrays = [f"  {line}" for line in self.globals()]
         return "\n".join([self.head(name), *arrays, *self.seen, *unused, *body, "}"]) + "\n"
 
