@@ -190,13 +190,13 @@ class _EinsumRun:
             if term.function in ROWS:
                 return self._row(term, [self._value(argument, values) for argument in term.arguments])
             if term.function not in FOLDED:
-                return _function(term.function)(*(self._value(part, values) for part in term.arguments))
+                return numpy_function(term.function)(*(self._value(part, values) for part in term.arguments))
             result = self._value(term.arguments[0], values)
             for part in term.arguments[1:]:
                 if term.function == "multiply" and isinstance(part, Call) and part.function == "reciprocal":
                     result = result / self._value(part.arguments[0], values)
                 else:
-                    result = _function(term.function)(result, self._value(part, values))
+                    result = numpy_function(term.function)(result, self._value(part, values))
             return result
 
     def _has_rows(self, term: Term) -> bool:
@@ -257,7 +257,7 @@ def _part(view: NumpyArray, cut: tuple[slice, ...]) -> NumpyArray:
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
-def _function(name: str) -> Callable[..., Any]:
+def numpy_function(name: str) -> Callable[..., Any]:
     """A primitive function of arrays of floats."""
     numpy = PRIMITIVES[name].numpy
     if numpy == "erf":
